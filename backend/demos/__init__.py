@@ -1,0 +1,1 @@
+"""One loader per input format, and the frames of their videos."""

@@ -1,0 +1,1 @@
+"""The documents a run is made of; pure pydantic and numpy."""

@@ -1,0 +1,1 @@
+"""World maker, metrics, reports and benches."""

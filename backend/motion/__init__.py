@@ -1,0 +1,1 @@
+"""Inverse kinematics, trajectories and retargeting."""

@@ -1,0 +1,1 @@
+"""Segmentation, tracking and the robot's own measurements."""

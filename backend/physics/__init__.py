@@ -1,0 +1,1 @@
+"""Native staged execution, contact checks, predicates and verdicts."""

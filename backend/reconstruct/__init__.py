@@ -1,0 +1,1 @@
+"""Observations to a metric scene: shapes, placement, events, diagnosis, correction."""

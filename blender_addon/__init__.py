@@ -1,0 +1,1 @@
+"""The Blender half of Real2Gym; bpy lives only here."""
