@@ -194,6 +194,8 @@ class Camera(Record):
     distortion: tuple[float, ...] = ()
     pose: Pose = Pose()
     mount: tuple[str, str] | None = None
+    focus_distance: float | None = Field(None, gt=0, description="metres in focus; None is a pinhole")
+    fstop: float = Field(8.0, gt=0)
     provenance: dict[str, Provenance] = {}
 
     @property
@@ -203,7 +205,11 @@ class Camera(Record):
 
 
 class Light(Record):
-    """A light. `energy` is watts for point and area, W/m² for sun, as in Blender; it shines along -Z of its pose."""
+    """A light. `energy` is watts for point and area, W/m² for sun, as in Blender; it shines along -Z of its pose.
+
+    `size` is the edge of an area, the radius of a point (metres), or the angular diameter of a sun (radians, at most
+    pi); `color` is linear.
+    """
 
     name: str
     kind: Literal["sun", "area", "point"] = "area"
@@ -244,7 +250,8 @@ class Scene(Document):
     cameras: tuple[Camera, ...] = ()
     lights: tuple[Light, ...] = ()
     materials: tuple[Material, ...] = ()
-    environment: tuple[float, float, float] = (0.5, 0.5, 0.5)
+    environment: tuple[float, float, float] = Field((0.5, 0.5, 0.5), description="sRGB of the surroundings")
+    exposure: float = Field(0.0, description="stops added when rendering")
     task: Task = Task()
 
     @model_validator(mode="after")

@@ -31,12 +31,17 @@ class Mount(Record):
 
 
 class View(Record):
-    """One camera: its video and what is known of it. Paths are relative to the demonstration folder."""
+    """One camera: its video and what is known of it. Paths are relative to the demonstration folder.
+
+    `frames` is the part `[first, stop)` of the video that belongs to the demonstration; indices and times then start
+    at `first`.
+    """
 
     name: str = Field(min_length=1)
     video: str
+    frames: tuple[int, int] | None = None
     timestamps: str | None = None
-    fps: float | None = Field(None, gt=0)
+    fps: float | None = Field(default=None, gt=0)
     intrinsics: Matrix3 | None = None
     distortion: tuple[float, ...] = ()
     extrinsics: Matrix4 | str | None = None
@@ -58,7 +63,7 @@ class Prompt(Record):
     """Where an object is in one frame: a box `(x0, y0, x1, y1)` and/or points with labels (1 on it, 0 off it)."""
 
     view: str
-    frame: int = Field(0, ge=0)
+    frame: int = Field(default=0, ge=0)
     box: tuple[float, float, float, float] | None = None
     points: tuple[Pixel, ...] = ()
     labels: tuple[int, ...] = ()
@@ -86,7 +91,7 @@ class Correspondence(Record):
     """A clicked pixel whose point is known, or known only to lie on a support."""
 
     view: str
-    frame: int = Field(0, ge=0)
+    frame: int = Field(default=0, ge=0)
     pixel: Pixel
     point: tuple[float, float, float] | None = None
     frame_of: str = "world"
@@ -102,7 +107,8 @@ class Correspondence(Record):
 class Demonstration(Document):
     """The demonstration as the user gives it (`demo.json`), and as loaders of other formats write it.
 
-    `root` is the folder that relative paths start from; it is set on loading and not part of the file.
+    `root` is the folder that relative paths start from; it is set on loading and not part of the file. `source` is
+    set only in a run's own copy: where the demonstration came from; paths there are absolute.
     """
 
     VERSION: ClassVar[int] = 1
@@ -111,14 +117,15 @@ class Demonstration(Document):
     views: tuple[View, ...] = Field(min_length=1)
     robots: tuple[DemoRobot, ...] = ()
     world: str | None = None
-    time_scale: float = Field(1.0, gt=0)
+    time_scale: float = Field(default=1.0, gt=0)
     hands: str | None = None
     objects: tuple[DemoObject, ...] = ()
     correspondences: tuple[Correspondence, ...] = ()
     predicates: Annotated[tuple[Predicate, ...], Field()] = ()
     loader: str = "folder"
     notes: tuple[str, ...] = ()
-    root: Path = Field(Path("."), exclude=True)
+    source: str | None = None
+    root: Path = Field(default=Path("."), exclude=True)
 
     @model_validator(mode="before")
     @classmethod

@@ -26,8 +26,20 @@ class RunRecord(Document):
 
     VERSION: ClassVar[int] = 1
     demonstration: str = ""
+    robot: str | None = None
     tools: dict[str, str] = {}
     stages: dict[str, StageRecord] = {}
+
+
+class ExecutedFolder:
+    """The scene and motion that physics executes: the reconstruction, or its adaptation to a target robot."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.scene_folder = root / "scene"
+        self.scene = root / "scene" / "scene.json"
+        self.motion = root / "motion.json"
+        self.motion_arrays = root / "motion.npz"
 
 
 class RunFolder:
@@ -45,6 +57,7 @@ class RunFolder:
         self.motion_arrays = root / "motion" / "motion.npz"
         self.diagnosis = root / "diagnosis" / "diagnosis.json"
         self.ledger = root / "diagnosis" / "ledger.jsonl"
+        self.executed = ExecutedFolder(root / "executed")
         self.mjcf_folder = root / "mjcf"
         self.mjcf = root / "mjcf" / "scene.xml"
         self.criteria = root / "rollout" / "criteria.json"

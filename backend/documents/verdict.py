@@ -53,7 +53,6 @@ class Substitution(Record):
 class Rollout(Document):
     """A native execution; the arrays lie in `rollout.npz` beside it, N control steps each.
 
-
     `time` `(N,)`, `qpos` `(N, nq)`, `qvel` `(N, nv)`, `ctrl` `(N, nu)`, `body/<name>` `(N, 7)` world pose of the body
     frame, `<robot>/tcp` `(N, 4, 4)`, `<robot>/opening` `(N,)`, `pad/<robot>/<left|right>/<body>` `(N,)` newtons,
     `state/<event>` one `mjSTATE_INTEGRATION` vector at that event.

@@ -1,1 +1,5 @@
-"""Observations to a metric scene: shapes, placement, events, diagnosis, correction."""
+"""From observations to the scene and its motion: calibration, shapes, placement, events, diagnosis, correction."""
+
+from backend.reconstruct.assembly import reconstruct
+
+__all__ = ["reconstruct"]

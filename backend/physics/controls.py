@@ -1,0 +1,129 @@
+"""From a motion to actuator controls at 100 Hz, computed before the run."""
+
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+from scipy.interpolate import PchipInterpolator
+
+from backend.documents.motion import Motion
+from backend.documents.verdict import Criteria
+from backend.motion.holds import Hold, motion_holds
+from backend.motion.trajectories import CONTROL_DT, resample
+from backend.motion.world import RobotParts, World
+from mjcf_export.errors import InputError
+from mjcf_export.frames import Array
+from mjcf_export.gripper import Gripper
+
+_SQUEEZE_RAMP = 0.15
+"""Seconds over which a closed gripper builds up its squeeze."""
+
+
+@dataclass(frozen=True)
+class Controls:
+    """Everything a run needs beside the model.
+
+    Attributes:
+        ctrl: `(N, nu)`, each row held for one control period.
+        qpos: `(nq,)` the initial state; velocities start at zero.
+        start: seconds of settling before the motion's clock starts.
+        dt: control period in seconds.
+    """
+
+    ctrl: Array
+    qpos: Array
+    start: float
+    dt: float = CONTROL_DT
+
+    @property
+    def steps(self) -> int:
+        """Control steps N."""
+        return len(self.ctrl)
+
+    def tick(self, time: float) -> int:
+        """Control step at a time on the motion's clock, within the run."""
+        return int(np.clip(round((self.start + time) / self.dt), 0, self.steps))
+
+
+def build_controls(
+    world: World, motion: Motion, arrays: dict[str, Array], criteria: Criteria, squeeze: float = 1.0
+) -> Controls:
+    """Settle at the first recorded pose, stream the recorded joints, hold the last pose until everything is still.
+
+    The arm's servo lags its target by `kv / kp` seconds times the speed; that is added to the target. While a body
+    is held, the gripper is told to close further than the record shows, by `squeeze` times the held width.
+
+    Args:
+        world: the compiled scene.
+        motion: whose events say when something is held.
+        arrays: `time`, `<robot>/qpos`, `<robot>/opening`.
+        criteria: gives the settling time, which is also the time to come to rest at the end.
+        squeeze: 0 commands the measured width, 1 full force.
+
+    Raises:
+        InputError: the motion lacks a robot's joints, or they do not fit the robot.
+    """
+    time = np.asarray(arrays.get("time", ()), dtype=np.float64)
+    if len(time) < 2 or (np.diff(time) <= 0).any():
+        raise InputError("motion.npz: `time` needs at least two increasing values")
+    holds = motion_holds(motion, arrays, set(world.bodies))
+    count = round((2 * criteria.settle_time + float(time[-1])) / CONTROL_DT)
+    clock = np.arange(count) * CONTROL_DT - criteria.settle_time
+    data = world.initial_data()
+    ctrl = np.tile(data.ctrl, (count, 1))
+    for name, parts in world.robots.items():
+        if name not in motion.robots:
+            continue
+        joints = _joints(parts, arrays)
+        target, speed = _smooth(time, joints, clock)
+        ctrl[:, parts.actuators] = target + speed * _lag(world.model, parts)
+        opening = arrays.get(f"{name}/opening")
+        parts.robot.place(world.model, data, name, joints[0], None if opening is None else float(opening[0]))
+        gripper = parts.robot.gripper
+        if gripper is not None and parts.hand is not None and opening is not None:
+            wanted = resample(time, np.asarray(opening, dtype=np.float64), clock)
+            mine = [hold for hold in holds if hold.robot == name]
+            ctrl[:, parts.hand] = _grip(gripper, wanted, clock, mine, squeeze)
+    return Controls(ctrl, data.qpos.copy(), criteria.settle_time)
+
+
+def _joints(parts: RobotParts, arrays: dict[str, Array]) -> Array:
+    joints = arrays.get(f"{parts.name}/qpos")
+    if joints is None:
+        raise InputError(f"motion.npz: no `{parts.name}/qpos`; robot {parts.name} needs joints to be executed")
+    joints = np.asarray(joints, dtype=np.float64)
+    if joints.ndim != 2 or joints.shape[1] != len(parts.joints):
+        raise InputError(
+            f"motion.npz: `{parts.name}/qpos` has shape {joints.shape}; robot {parts.name} has {len(parts.joints)} joints"
+        )
+    if not np.isfinite(joints).all():
+        raise InputError(f"motion.npz: `{parts.name}/qpos` holds values that are not finite")
+    return joints
+
+
+def _smooth(time: Array, values: Array, at: Array) -> tuple[Array, Array]:
+    """Values and their speed at the times `at`; ends are held."""
+    curve = PchipInterpolator(time, values, axis=0)
+    inside = np.clip(at, time[0], time[-1])
+    speed = curve.derivative()(inside)
+    speed[(at < time[0]) | (at > time[-1])] = 0.0
+    return np.asarray(curve(inside)), np.asarray(speed)
+
+
+def _lag(model: mujoco.MjModel, parts: RobotParts) -> Array:
+    """Seconds by which each position servo trails a moving target: damping over stiffness."""
+    stiffness = model.actuator_gainprm[parts.actuators, 0]
+    damping = -model.actuator_biasprm[parts.actuators, 2] + model.dof_damping[model.jnt_dofadr[parts.joints]]
+    lag: Array = np.where(stiffness > 0, damping / np.maximum(stiffness, 1e-9), 0.0)
+    return lag
+
+
+def _grip(gripper: Gripper, wanted: Array, clock: Array, holds: list[Hold], squeeze: float) -> Array:
+    """Gripper controls `(N,)`: the recorded opening, tighter while something is held."""
+    target = wanted.copy()
+    for hold in holds:
+        held = (clock >= hold.grasp) & (clock < hold.release)
+        width = target[held] if hold.width is None else np.minimum(target[held], hold.width)
+        ramp = np.clip((clock[held] - hold.grasp) / _SQUEEZE_RAMP, 0.0, 1.0)
+        target[held] = width * (1.0 - squeeze * ramp)
+    return np.array([gripper.command(float(value)) for value in target])

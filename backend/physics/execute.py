@@ -1,0 +1,170 @@
+"""Native execution: actuators, friction and gravity only. After the initial state nothing writes a position."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+
+from backend.physics.contacts import ContactRecorder, Contacts
+from backend.physics.controls import Controls
+from backend.motion.world import SIDES, World
+from mjcf_export.frames import Array, quaternion_matrix
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What happened at every control step, N of them; everything in a row is of the same instant.
+
+    Attributes:
+        time: `(N,)` seconds since the start of settling.
+        qpos: `(N, nq)`.
+        qvel: `(N, nv)`.
+        bodies: by name `(N, 7)` world position and wxyz of the body frame; static bodies too.
+        tcp: by robot `(N, 4, 4)`.
+        opening: by robot `(N,)` metres between the pads.
+        contacts: every contact.
+        warnings: MuJoCo's counters that are above zero.
+        states: `mjSTATE_INTEGRATION` vectors by label.
+    """
+
+    time: Array
+    qpos: Array
+    qvel: Array
+    bodies: dict[str, Array]
+    tcp: dict[str, Array]
+    opening: dict[str, Array]
+    contacts: Contacts
+    warnings: dict[str, int]
+    states: dict[str, Array]
+
+    @property
+    def steps(self) -> int:
+        """Control steps recorded."""
+        return len(self.time)
+
+    def finite(self) -> bool:
+        """Whether every state is finite."""
+        return bool(np.isfinite(self.qpos).all() and np.isfinite(self.qvel).all())
+
+    def matrix(self, body: str, tick: int) -> Array:
+        """World pose `(4, 4)` of a body at a step."""
+        pose = np.eye(4)
+        row = self.bodies[body][tick]
+        pose[:3, :3], pose[:3, 3] = quaternion_matrix(row[3:]), row[:3]
+        return pose
+
+
+class Executor:
+    """Steps a world under precomputed controls, as far as asked, and remembers everything.
+
+    Args:
+        world: the compiled scene.
+        controls: initial state and controls.
+        marks: labels of control steps whose full state is kept, for restarts.
+    """
+
+    def __init__(self, world: World, controls: Controls, marks: dict[str, int] | None = None) -> None:
+        self.world = world
+        self.controls = controls
+        self.tick = 0
+        self.substeps = max(1, round(controls.dt / float(world.model.opt.timestep)))
+        self._model = world.model
+        self._model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
+        self._data = world.initial_data()
+        self._data.qpos[:] = controls.qpos
+        self._data.qvel[:] = 0.0
+        self._recorder = ContactRecorder(world)
+        self._marks = {tick: label for label, tick in (marks or {}).items()}
+        self._states: dict[str, Array] = {}
+        faces = [parts.faces[side] for parts in world.robots.values() for side in SIDES if side in parts.faces]
+        self._bodies = np.array([*world.bodies.values(), *faces], dtype=np.int64)
+        self._sites = np.array([parts.tcp for parts in world.robots.values()], dtype=np.int64)
+        steps = controls.steps
+        self._qpos = np.zeros((steps, self._model.nq))
+        self._qvel = np.zeros((steps, self._model.nv))
+        self._xpos = np.zeros((steps, len(self._bodies), 3))
+        self._xquat = np.zeros((steps, len(self._bodies), 4))
+        self._site_xpos = np.zeros((steps, len(self._sites), 3))
+        self._site_xmat = np.zeros((steps, len(self._sites), 9))
+
+    def run(self, until: int) -> None:
+        """Advance to control step `until` (exclusive)."""
+        model, data, ctrl = self._model, self._data, self._data.ctrl
+        qpos, qvel, xpos, xquat = data.qpos, data.qvel, data.xpos, data.xquat
+        site_xpos, site_xmat = data.site_xpos, data.site_xmat
+        bodies, sites, rest = self._bodies, self._sites, self.substeps - 1
+        step, record = mujoco.mj_step, self._recorder.record
+        with _quiet():
+            for tick in range(self.tick, min(until, self.controls.steps)):
+                if tick in self._marks:
+                    self._states[self._marks[tick]] = self._full_state()
+                ctrl[:] = self.controls.ctrl[tick]
+                self._qpos[tick] = qpos
+                self._qvel[tick] = qvel
+                step(model, data)
+                xpos.take(bodies, 0, self._xpos[tick], "clip")
+                xquat.take(bodies, 0, self._xquat[tick], "clip")
+                site_xpos.take(sites, 0, self._site_xpos[tick], "clip")
+                site_xmat.take(sites, 0, self._site_xmat[tick], "clip")
+                record(tick, data)
+                if rest:
+                    step(model, data, rest)
+                self.tick = tick + 1
+
+    def recording(self) -> Recording:
+        """Everything so far."""
+        steps = self.tick
+        count = len(self.world.bodies)
+        poses = np.concatenate([self._xpos[:steps], self._xquat[:steps]], axis=2)
+        tcp, opening = {}, {}
+        column = count
+        for index, (name, parts) in enumerate(self.world.robots.items()):
+            frame = np.tile(np.eye(4), (steps, 1, 1))
+            frame[:, :3, :3] = self._site_xmat[:steps, index].reshape(-1, 3, 3)
+            frame[:, :3, 3] = self._site_xpos[:steps, index]
+            tcp[name] = frame
+            gripper = parts.robot.gripper
+            if gripper is not None:
+                gap = np.zeros(steps)
+                for side in SIDES:
+                    pad = gripper.faces[side]
+                    turn = quaternion_matrix(poses[:, column, 3:])
+                    edges = poses[:, None, column, :3] + np.einsum("nij,ej->nei", turn, np.array(pad.edges))
+                    local = np.einsum("nei,ni->ne", edges - frame[:, None, :3, 3], frame[:, :3, 1])
+                    gap += (pad.side * local).min(axis=1)
+                    column += 1
+                opening[name] = gap
+        return Recording(
+            time=np.arange(steps) * self.controls.dt,
+            qpos=self._qpos[:steps],
+            qvel=self._qvel[:steps],
+            bodies={name: poses[:, index] for index, name in enumerate(self.world.bodies)},
+            tcp=tcp,
+            opening=opening,
+            contacts=self._recorder.finish(steps),
+            warnings=self._warnings(),
+            states=dict(self._states),
+        )
+
+    def _full_state(self) -> Array:
+        kind = mujoco.mjtState.mjSTATE_INTEGRATION
+        state = np.zeros(mujoco.mj_stateSize(self._model, kind))
+        mujoco.mj_getState(self._model, self._data, state, kind)
+        return state
+
+    def _warnings(self) -> dict[str, int]:
+        names = {int(kind): kind.name for kind in mujoco.mjtWarning.__members__.values()}
+        counts = [int(item.number) for item in self._data.warning]
+        return {names[index]: count for index, count in enumerate(counts) if count}
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep MuJoCo from writing a log file into the working folder; its counters still count."""
+    mujoco.set_mju_user_warning(lambda message: None)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(None)

@@ -1,0 +1,246 @@
+"""Every object fitted: outlines gathered, families chosen, a common support height, walls, later rests."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from backend.documents.demonstration import Demonstration
+from backend.documents.observations import Masks, Observations, ObservedObject
+from backend.documents.run import Progress
+from backend.reconstruct.evidence import Outline, Window, gather
+from backend.reconstruct.families import Family, family_prior
+from backend.reconstruct.fitting import Candidate, Extra, Support, choose, fit_family
+from backend.reconstruct.lens import Lens
+from backend.reconstruct.metrology import Grip, grip_residuals, held_by_rim, rest_windows
+from backend.reconstruct.pictures import Pictures
+from backend.reconstruct.placement import (
+    STACKED,
+    Fitted,
+    carried_pose,
+    common_height,
+    height_guess,
+    resettle,
+    rest_height,
+)
+from backend.reconstruct.rims import wall_of
+from backend.reconstruct.surroundings import table_name
+from mjcf_export.document import Provenance
+from mjcf_export.frames import Array
+from mjcf_export.scene import Shape
+
+FREE = 0.05
+"""Standard deviation of the support height before it is known (metres)."""
+SETTLED = 0.0005
+POOR = 2.5
+"""An outline residual above this many pixels is said so in the notes."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The common support: its name, height and where the height came from."""
+
+    name: str
+    height: float
+    sigma: float
+    provenance: Provenance
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What fitting reads."""
+
+    demo: Demonstration
+    observations: Observations
+    masks: Masks
+    lenses: tuple[Lens, ...]
+    grips: tuple[Grip, ...]
+    end: float
+    """When the demonstration ends, seconds."""
+
+    def handled(self) -> list[ObservedObject]:
+        """The observed objects that are fitted: all but the support itself."""
+        return [item for item in self.observations.objects if not set(item.roles or ("moved",)) <= {"support"}]
+
+    def windows(self, name: str) -> list[Window]:
+        """When an object rests."""
+        return rest_windows(name, self.grips, self.end)
+
+    def size(self, name: str) -> Array | None:
+        """Extents the user knows, `(3,)` with NaN where unknown; None when none is."""
+        hint = next((item.size for item in self.demo.objects if item.name == name), None)
+        if hint is None or all(value is None for value in hint):
+            return None
+        return np.array([np.nan if value is None else value for value in hint], dtype=np.float64)
+
+    def extra(self, name: str) -> "ExtraMaker":
+        """Metrology and known sizes of an object, as residuals for a family."""
+        grip = next((item for item in self.grips if item.name == name), None)
+        return ExtraMaker(grip, self.size(name))
+
+
+@dataclass(frozen=True)
+class ExtraMaker:
+    """Builds the residuals of one hold and the known sizes."""
+
+    grip: Grip | None
+    size: Array | None
+
+    def __call__(self, family: Family) -> Extra | None:
+        """The residuals for a family, None when nothing was measured."""
+        return grip_residuals(self.grip, self.size)(family)
+
+    @property
+    def yaw(self) -> float | None:
+        """The measured direction of closing, if any."""
+        return None if self.grip is None else self.grip.yaw
+
+
+def fit_objects(
+    sources: Sources, pictures: Pictures, known: Ground | None, progress: Progress
+) -> tuple[list[Fitted], Ground, list[str]]:
+    """Fit every observed object.
+
+    Args:
+        sources: what was observed.
+        pictures: the views.
+        known: the support when it is known beforehand (uncalibrated views define it).
+        progress: told what is being fitted.
+
+    Returns:
+        The objects, the support they stand on, and notes on what could not be fitted.
+    """
+    notes: list[str] = []
+    outlines: dict[str, list[Outline]] = {}
+    for item in sources.handled():
+        seen = gather(item.name, sources.windows(item.name), sources.lenses, sources.observations, sources.masks)
+        if any(outline.window == 0 for outline in seen):
+            outlines[item.name] = seen
+        else:
+            notes.append(f"object {item.name}: not seen at rest in any usable view; left out")
+    name = table_name(sources.demo)
+    start = known.height if known else height_guess(outlines, sources.grips)
+    candidates: dict[str, Candidate] = {}
+    for index, (key, seen) in enumerate(outlines.items()):
+        progress(0.1 + 0.5 * index / len(outlines), f"fitting {key}")
+        support = Support(start, SETTLED if known else FREE)
+        candidates[key] = _first_fit(sources, key, seen, support)
+    ground = known or _ground(name, list(candidates.values()), start)
+    fitted = []
+    for index, (key, seen) in enumerate(outlines.items()):
+        progress(0.6 + 0.2 * index / len(outlines), f"placing {key}")
+        candidate = _second_fit(sources, key, seen, candidates[key], ground)
+        fitted.append(_shaped(sources, key, seen, candidate, pictures))
+    fitted = _first_supports(fitted, ground)
+    fitted = later_rests(fitted, sources, ground)
+    notes += [
+        f"object {item.name}: the best shape misses its outline by {item.residuals['outline_px']:.1f} px"
+        for item in fitted
+        if item.residuals["outline_px"] > POOR
+    ]
+    return fitted, ground, notes
+
+
+def _prior_of(sources: Sources, name: str) -> tuple[str, str, tuple[str, ...]]:
+    item = next(item for item in sources.observations.objects if item.name == name)
+    return name, item.description, tuple(item.roles)
+
+
+def _first(seen: Sequence[Outline]) -> list[Outline]:
+    return [outline for outline in seen if outline.window == 0]
+
+
+def _first_fit(sources: Sources, name: str, seen: Sequence[Outline], support: Support) -> Candidate:
+    maker = sources.extra(name)
+    return choose(family_prior(*_prior_of(sources, name)), _first(seen), [support], maker, maker.yaw)
+
+
+def _ground(name: str, candidates: Sequence[Candidate], start: float) -> Ground:
+    if not candidates:
+        return Ground(name, start, FREE, "assumed")
+    height, sigma = common_height(candidates)
+    return Ground(name, height, sigma, "estimated")
+
+
+def _second_fit(
+    sources: Sources, name: str, seen: Sequence[Outline], candidate: Candidate, ground: Ground
+) -> Candidate:
+    """Refit on the common height, unless the object clearly stands higher."""
+    own, spread = float(candidate.poses[0, 3]), float(candidate.spread[-1])
+    raised = own - ground.height > max(STACKED, 3 * spread)
+    support = Support(own, 0.003) if raised else Support(ground.height, SETTLED)
+    poses = candidate.poses.copy()
+    poses[0, 3] = support.height
+    family, extra = candidate.family, sources.extra(name)(candidate.family)
+    start = (candidate.parameters, poses)
+    final = fit_family(family, _first(seen), [support], start, extra=extra, evaluations=40)
+    final.score = candidate.score
+    return final
+
+
+def _shaped(sources: Sources, name: str, seen: Sequence[Outline], candidate: Candidate, pictures: Pictures) -> Fitted:
+    """The shape of a fitted candidate, its wall found, with what is known of each number."""
+    grips = tuple(grip for grip in sources.grips if grip.name == name)
+    first = _first(seen)
+    images = {(outline.lens.name, outline.window): pictures.fused(outline) for outline in first}
+    provenance: dict[str, Provenance] = {"pose": "estimated", "size": "estimated"}
+    residuals = {"outline_px": candidate.rms, "score": candidate.score}
+    shape: Shape
+    if candidate.family.hollow:
+        wall, source = wall_of(candidate, first, images, grips)
+        shape = candidate.family.shape(candidate.parameters, wall, max(wall, 0.003))
+        provenance["wall"] = source
+        provenance["floor"] = "assumed"
+    else:
+        shape = candidate.family.shape(candidate.parameters, 0.0, 0.0)
+    if grips and not held_by_rim(candidate, grips[0]):
+        provenance["width"] = "measured"
+    return Fitted(
+        name=name,
+        candidate=candidate,
+        windows=tuple(sources.windows(name)),
+        outlines=tuple(seen),
+        shape=shape,
+        poses=(candidate.pose(0),),
+        grips=grips,
+        provenance=provenance,
+        residuals=residuals,
+    )
+
+
+def _first_supports(fitted: Sequence[Fitted], ground: Ground) -> list[Fitted]:
+    """What each object stands on at the start, the raised ones set onto what is under them."""
+    placed = []
+    for item in fitted:
+        others = [(other.name, other.shape, other.initial) for other in fitted if other is not item]
+        if float(item.candidate.poses[0, 3]) - ground.height < STACKED:
+            pose = item.initial.copy()
+            pose[2, 3] += ground.height - float(item.candidate.poses[0, 3])
+            placed.append(replace(item, poses=(pose,), supports=(ground.name,)))
+            continue
+        name, level, _ = rest_height(item.shape, item.initial[:2, 3], others, (ground.name, ground.height))
+        pose = item.initial.copy()
+        if name != ground.name and abs(level - pose[2, 3]) < 0.025:
+            pose[2, 3] = level
+        placed.append(replace(item, poses=(pose,), supports=(name,)))
+    return placed
+
+
+def later_rests(fitted: Sequence[Fitted], sources: Sources, ground: Ground) -> list[Fitted]:
+    """Poses after each hold, in the order the holds happened, each on what lay where it was set down."""
+    state = {item.name: item for item in fitted}
+    for grip in sources.grips:
+        if grip.name not in state:
+            continue
+        item = state[grip.name]
+        window = len(item.poses)
+        expected = grip.release @ carried_pose(grip, item.poses[-1], item.candidate)
+        others = [(other.name, other.shape, other.final) for other in state.values() if other.name != item.name]
+        seen = [replace(outline, window=0) for outline in item.outlines if outline.window == window]
+        state[grip.name] = resettle(item, window, seen, expected, others, (ground.name, ground.height))
+    return [state[item.name] for item in fitted]
+
+
+def cavities_of(fitted: Sequence[Fitted]) -> Mapping[str, bool]:
+    """Whether each object has a cavity deep enough to contain something."""
+    return {item.name: item.candidate.family.hollow and float(item.candidate.extents[2]) > 0.03 for item in fitted}

@@ -1,0 +1,219 @@
+"""What the objects stand among: the table with its texture, and simple lights."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from backend.documents.demonstration import Demonstration
+from backend.documents.observations import Masks
+from backend.reconstruct.appearance import safe_name, spread_gutter, write_png
+from backend.reconstruct.lens import Lens
+from backend.reconstruct.pictures import Pictures, in_view, sample
+from backend.reconstruct.placement import Fitted
+from mjcf_export.frames import Array, apply, rotation_about, transform
+from mjcf_export.scene import Body, Box, Light, Material, Pose, Provenance
+from mjcf_export.shapes import texel_points
+
+THICKNESS = 0.04
+MARGIN = 0.12
+REACH = 1.1
+"""The table is looked for this far around the objects (metres)."""
+CELL = 0.006
+TEXTURE = (768, 1152)
+ALIKE = 30.0
+"""Lab distance within which a patch of ground is table."""
+
+
+def table_name(demo: Demonstration) -> str:
+    """The support's name: the user's, else `table`."""
+    return next((item.name for item in demo.objects if "support" in item.roles), "table")
+
+
+def build_table(
+    name: str,
+    height: float,
+    objects: Sequence[Fitted],
+    lenses: Sequence[Lens],
+    pictures: Pictures,
+    masks: Masks,
+    footprints: Array,
+    folder: Path,
+    provenance: Provenance,
+) -> tuple[Body, Material]:
+    """The support as a box with its top at `height`, as wide as the views show it and under all `footprints`.
+
+    Args:
+        name: of the body.
+        height: of its top, metres.
+        objects: what stands on it.
+        lenses: the views.
+        pictures: their pictures.
+        masks: where objects and the robot hide it.
+        footprints: ground points `(N, 2)` it must reach under.
+        folder: scene folder; the texture is written below it.
+        provenance: where `height` came from.
+    """
+    blockers = {lens.name: _blocked(lens, objects, masks, pictures) for lens in lenses}
+    low, high, yaw = _extent(height, lenses, pictures, blockers, footprints)
+    size = (float(high[0] - low[0]), float(high[1] - low[1]), THICKNESS)
+    turn = rotation_about((0, 0, 1), yaw)
+    centre = turn[:2, :2] @ ((low + high) / 2)
+    pose = transform((*centre, height - THICKNESS))
+    pose[:3, :3] = turn
+    body = Body(
+        name=name, roles=("support",), shape=Box(size=size), pose=Pose.from_matrix(pose), friction=0.7, material=name,
+        provenance={"pose": provenance, "size": "estimated"},
+    )  # fmt: skip
+    return body, _table_material(body, lenses, pictures, blockers, folder)
+
+
+def _blocked(lens: Lens, objects: Sequence[Fitted], masks: Masks, pictures: Pictures) -> npt.NDArray[np.bool_]:
+    """Pixels of the still picture that show something standing on the table."""
+    hidden = np.zeros((lens.size[1], lens.size[0]), dtype=bool)
+    for fitted in objects:
+        for outline in fitted.outlines:
+            if outline.lens.name == lens.name:
+                hidden |= outline.mask
+    robot = f"robot/{lens.name}"
+    if robot in masks:
+        count = len(pictures.views[lens.name].times)
+        frames = np.unique(np.linspace(0, count - 1, 8).astype(int))
+        hidden |= np.mean([masks.frame(robot, int(frame)) for frame in frames], axis=0) > 0.4
+    return cv2.dilate(hidden.astype(np.uint8), np.ones((7, 7), np.uint8)).astype(bool)
+
+
+def _extent(
+    height: float,
+    lenses: Sequence[Lens],
+    pictures: Pictures,
+    blockers: dict[str, npt.NDArray[np.bool_]],
+    footprints: Array,
+) -> tuple[Array, Array, float]:
+    """Bounds `(2,)`, `(2,)` of the table in a frame turned by the returned yaw."""
+    middle = footprints.mean(axis=0)
+    steps = np.arange(-REACH, REACH, CELL)
+    grid = np.stack(np.meshgrid(steps, steps, indexing="xy"), axis=-1) + middle
+    colours, known = _ground_colours(grid.reshape(-1, 2), height, lenses, pictures, blockers)
+    alike = np.zeros(len(known), dtype=bool)
+    near = np.linalg.norm(grid.reshape(-1, 2)[:, None] - footprints[None], axis=2).min(axis=1) < 0.08
+    if (known & near).sum() > 30:
+        lab = cv2.cvtColor((colours / 255).astype(np.float32)[None], cv2.COLOR_RGB2LAB)[0]
+        usual = np.median(lab[known & near], axis=0)
+        spread = np.median(np.abs(lab[known & near] - usual), axis=0)
+        alike = known & (np.linalg.norm((lab - usual) / np.maximum(spread * 0.12, 1.0), axis=1) < ALIKE)
+    shape = grid.shape[:2]
+    sheet = cv2.morphologyEx(alike.reshape(shape).astype(np.uint8), cv2.MORPH_CLOSE, np.ones((9, 9), np.uint8))
+    sheet = cv2.morphologyEx(sheet, cv2.MORPH_OPEN, np.ones((7, 7), np.uint8))
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(sheet)
+    yaw = 0.0
+    outline = footprints
+    if count > 1:
+        best = 1 + int(np.argmax(stats[1:, cv2.CC_STAT_AREA]))
+        rows, columns = np.nonzero(labels == best)
+        spots = np.column_stack([columns, rows]).astype(np.float32)
+        (_, (w, h), angle) = cv2.minAreaRect(spots)
+        if w * h > 0 and len(spots) / (w * h) > 0.8:
+            yaw = float(np.radians(angle))
+            yaw -= round(yaw / (np.pi / 2)) * np.pi / 2
+            yaw = 0.0 if abs(yaw) < np.radians(2.5) else yaw
+        outline = np.column_stack([steps[columns], steps[rows]]) + middle
+    back = rotation_about((0, 0, 1), -yaw)[:2, :2]
+    seen = outline @ back.T
+    needed = footprints @ back.T
+    low, high = np.percentile(seen, 1, axis=0), np.percentile(seen, 99, axis=0)
+    low = np.minimum(low, needed.min(axis=0) - MARGIN)
+    high = np.maximum(high, needed.max(axis=0) + MARGIN)
+    return low, high, yaw
+
+
+def _ground_colours(
+    ground: Array,
+    height: float,
+    lenses: Sequence[Lens],
+    pictures: Pictures,
+    blockers: dict[str, npt.NDArray[np.bool_]],
+) -> tuple[Array, npt.NDArray[np.bool_]]:
+    """Colours `(N, 3)` of ground points `(N, 2)` from the view that shows each largest, and which are known."""
+    points = np.column_stack([ground, np.full(len(ground), height)])
+    colours = np.zeros((len(points), 3))
+    best = np.zeros(len(points))
+    for lens in lenses:
+        pixels, depth = lens.project(points)
+        shown = in_view(lens, pixels, depth)
+        column = np.clip(np.round(pixels[:, 0]).astype(int), 0, lens.size[0] - 1)
+        row = np.clip(np.round(pixels[:, 1]).astype(int), 0, lens.size[1] - 1)
+        shown &= ~blockers[lens.name][row, column]
+        slope = np.abs((lens.pose[2, 3] - height) / np.linalg.norm(points - lens.pose[:3, 3], axis=1))
+        merit = np.where(shown, slope * (lens.intrinsics[0, 0] / np.maximum(depth, 0.05)) ** 2, 0.0)
+        better = merit > best
+        if better.any():
+            colours[better] = sample(pictures.still(lens.name), pixels[better])
+            best[better] = merit[better]
+    return colours, best > 0
+
+
+def _table_material(
+    body: Body, lenses: Sequence[Lens], pictures: Pictures, blockers: dict[str, npt.NDArray[np.bool_]], folder: Path
+) -> Material:
+    points, normals, valid = texel_points(body.shape, folder, TEXTURE)
+    top = valid & (normals[..., 2] > 0.9)
+    matrix = body.pose.matrix
+    world = apply(matrix, points[top])
+    colours, known = _ground_colours(world[:, :2], float(world[0, 2]), lenses, pictures, blockers)
+    name = body.name
+    if known.sum() < 50:
+        return Material(name=name, color=(0.55, 0.5, 0.45), roughness=0.7)
+    usual = np.median(colours[known], axis=0)
+    image = np.full((*valid.shape, 3), usual)
+    rows, columns = np.nonzero(top)
+    window = np.s_[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
+    image[top] = np.where(known[:, None], colours, usual)
+    hole = np.zeros(valid.shape, dtype=np.uint8)
+    hole[top] = (~known).astype(np.uint8)
+    image[window] = _close(image[window], hole[window].astype(bool))
+    image = spread_gutter(image, valid)
+    relative = f"textures/{safe_name(name)}.png"
+    write_png(folder / relative, image)
+    r, g, b = (float(v) for v in np.clip(usual / 255, 0, 1))
+    return Material(name=name, color=(r, g, b), roughness=0.7, texture=relative)
+
+
+def _close(image: Array, hole: npt.NDArray[np.bool_]) -> Array:
+    """Unknown texels blended from what surrounds them, from coarse to fine."""
+    total, weight = image * ~hole[..., None], (~hole).astype(np.float64)
+    filled = image.copy()
+    missing = hole.copy()
+    for sigma in (4, 12, 36, 100):
+        if not missing.any():
+            break
+        blurred = cv2.GaussianBlur(total, (0, 0), sigma)
+        share = cv2.GaussianBlur(weight, (0, 0), sigma)
+        ready = missing & (share > 0.02)
+        filled[ready] = blurred[ready] / share[ready, None]
+        missing &= ~ready
+    return filled
+
+
+def lights_for(centre: Array, height: float, brightness: float) -> tuple[tuple[Light, ...], tuple[float, float, float]]:
+    """A soft light above the workspace and an even environment, as bright as the pictures are."""
+    above = look_down(np.array([centre[0], centre[1], height + 1.6]))
+    level = float(np.clip(2.2 * brightness, 0.25, 0.9))
+    lamp = Light(name="ceiling", kind="area", pose=Pose.from_matrix(above), energy=45.0 * level, size=1.2)
+    return (lamp,), (level, level, level)
+
+
+def look_down(position: Array) -> Array:
+    """A pose whose -Z points down."""
+    return transform(position)
+
+
+def ground_footprints(objects: Sequence[Fitted], bases: Sequence[Array], paths: Sequence[Array]) -> Array:
+    """Ground points `(N, 2)` the table must lie under: the objects, the robots' bases and where the tcp came low."""
+    spots = [pose[:2, 3] for fitted in objects for pose in fitted.poses]
+    spots += [base[:2, 3] for base in bases]
+    for path in paths:
+        spots.extend(path[:: max(1, len(path) // 20), :2, 3])
+    return np.array(spots)

@@ -1,0 +1,500 @@
+"""Demonstrations: every input format read from real files, and every bad input refused with its reason."""
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import cv2
+import h5py
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from backend.demos import (
+    check_demonstration,
+    load_demonstration,
+    load_poses,
+    load_states,
+    load_view,
+    save_demonstration,
+)
+from backend.demos.droid import pose_matrix
+from backend.documents.run import RunRecord
+from mjcf_export.errors import InputError
+from mjcf_export.frames import look_at, project
+
+OPEN50 = Path("/work/shared/data/lerobot_open50")
+WIDTH, HEIGHT, FRAMES = 160, 120, 12
+HOME = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
+BLOCK = (40, 50, 70, 75)
+
+
+def picture(index: int) -> np.ndarray:
+    """A grey table with a yellow block and a white bar whose column says which frame it is."""
+    image = np.full((HEIGHT, WIDTH, 3), 90, np.uint8)
+    image[60:, :] = 120
+    image[BLOCK[1] : BLOCK[3], BLOCK[0] : BLOCK[2]] = (210, 180, 30)
+    image[4:20, 8 * index : 8 * index + 8] = 255
+    return image
+
+
+def bar(image: np.ndarray) -> int:
+    """Which frame a decoded picture is, read off the white bar."""
+    return int(np.argmax(image[8:16].mean(axis=(0, 2)))) // 8
+
+
+def write_video(path: Path, codec: str = "libx264", times: list[int] | None = None, count: int = FRAMES) -> Path:
+    """A video of `count` pictures; `times` are presentation stamps in milliseconds."""
+    options = {"libx264": {"crf": "12"}, "libx265": {"x265-params": "log-level=none"}, "libsvtav1": {"preset": "10"}}
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=10, options=options.get(codec, {}))
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        stream.codec_context.time_base = stream.time_base = Fraction(1, 1000)
+        container.start_encoding()
+        for index in range(count):
+            frame = av.VideoFrame.from_ndarray(picture(index), format="rgb24")
+            frame.pts, frame.time_base = times[index] if times else 100 * index, Fraction(1, 1000)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return path
+
+
+def write_demo(root: Path) -> dict:
+    """A good demonstration folder; returns what its demo.json says."""
+    write_video(root / "ext1.mp4")
+    (root / "ext2").mkdir()
+    (root / "ext2_depth").mkdir()
+    for index in range(FRAMES):
+        cv2.imwrite(str(root / "ext2" / f"{index}.png"), picture(index)[..., ::-1])
+        depth = np.full((HEIGHT, WIDTH), 800 + index, np.uint16)
+        cv2.imwrite(str(root / "ext2_depth" / f"{index:04d}.png"), depth)
+    np.savez(
+        root / "robot.npz",
+        time=np.arange(30) / 25,
+        qpos=HOME + 0.01 * np.arange(30)[:, None],
+        gripper_opening=np.linspace(0.08, 0.03, 30),
+    )
+    camera = look_at((1.2, 0.4, 0.6), (0.5, 0, 0.1)).tolist()
+    intrinsics = [[150.0, 0, 80], [0, 150.0, 60], [0, 0, 1]]
+    raw = {
+        "version": 1,
+        "task": "move the block",
+        "views": [
+            {"name": "ext1", "video": "ext1.mp4", "intrinsics": intrinsics, "extrinsics": camera},
+            {"name": "ext2", "video": "ext2", "fps": 10, "depth": "ext2_depth"},
+        ],
+        "robots": [{"name": "right", "model": "fr3_robotiq_2f85", "states": "robot.npz"}],
+        "world": "right",
+        "objects": [
+            {"name": "block", "roles": ["moved"], "prompts": [{"view": "ext1", "frame": 3, "box": [36, 46, 74, 80]}]},
+            {"name": "table", "roles": ["support"]},
+        ],
+        "correspondences": [{"view": "ext1", "frame": 0, "pixel": [80, 100], "on": "table"}],
+        "predicates": [["on", "block", "table"], ["lifted", "block", 0.05]],
+    }
+    (root / "demo.json").write_text(json.dumps(raw))
+    return raw
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("good")
+    write_demo(root)
+    return root
+
+
+def test_folder_is_read_decoded_and_placed_in_the_world(good: Path) -> None:
+    assert check_demonstration(good) == []
+    demo = load_demonstration(good)
+    assert demo.loader == "folder" and str(demo.predicates[0]) == "on(block, table)"
+    first, second = load_view(demo, "ext1"), load_view(demo, "ext2")
+    assert [bar(image) for image in first.images] == list(range(FRAMES)) == [bar(image) for image in second.images]
+    np.testing.assert_allclose(first.times, np.arange(FRAMES) / 10, atol=1e-6)
+    np.testing.assert_allclose(second.depth[:, 5, 5], (800 + np.arange(FRAMES)) / 1000, atol=1e-6)
+    assert np.abs(first.images[0, 60, 55].astype(int) - (210, 180, 30)).max() < 16, "channels must stay RGB"
+    states = load_states(demo, "right")
+    assert states.tcp.shape == (30, 4, 4)
+    np.testing.assert_allclose(states.tcp[0, :3, 2], (0, 0, -1), atol=0.05, err_msg="at home the gripper points down")
+    pixels, depth = project(states.tcp[:1, :3, 3], demo.views[0].intrinsics, load_poses(demo, "ext1"))
+    assert depth[0] > 0.3 and 0 < pixels[0, 0] < WIDTH
+
+
+def test_memory_budget_leaves_frames_out_and_says_so(good: Path) -> None:
+    view = load_view(load_demonstration(good), "ext1", budget=5 * WIDTH * HEIGHT * 3)
+    assert list(view.indices) == [0, 3, 6, 9] == [bar(image) for image in view.images]
+    np.testing.assert_allclose(view.times, [0, 0.3, 0.6, 0.9], atol=1e-6)
+    assert "every 3. frame" in view.notes[0] and view.at(7) == 2
+
+
+@pytest.mark.parametrize("codec", ["libx264", "libx265", "libvpx-vp9", "libsvtav1"])
+def test_every_codec_with_variable_rate_and_a_bare_video(codec: str, tmp_path: Path) -> None:
+    stamps = [0, 40, 100, 230, 260, 500, 520, 600, 777, 800, 950, 1200]
+    demo = load_demonstration(write_video(tmp_path / "clip.mp4", codec, stamps))
+    view = load_view(demo, "video")
+    assert [bar(image) for image in view.images] == list(range(FRAMES))
+    np.testing.assert_allclose(view.times, np.array(stamps) / 1000, atol=2e-3)
+    assert any("prompts" in note for note in demo.notes) and any("intrinsics" in note for note in demo.notes)
+
+
+def test_part_of_a_video_and_time_scale(tmp_path: Path) -> None:
+    raw = write_demo(tmp_path)
+    raw["views"][0]["frames"], raw["time_scale"] = [4, 9], 5.0
+    (tmp_path / "demo.json").write_text(json.dumps(raw))
+    view = load_view(load_demonstration(tmp_path), "ext1")
+    assert [bar(image) for image in view.images] == [4, 5, 6, 7, 8]
+    np.testing.assert_allclose(view.times, np.arange(5) * 0.5, atol=1e-6)
+
+
+def test_run_copy_survives_and_only_runs_may_name_absolute_paths(good: Path, tmp_path: Path) -> None:
+    saved = save_demonstration(load_demonstration(good), tmp_path / "run" / "demo")
+    with pytest.raises(InputError, match="source"):
+        load_demonstration(saved)
+    RunRecord().save(tmp_path / "run" / "run.json")
+    copy = load_demonstration(saved)
+    assert copy.source == str(good) and Path(copy.robots[0].states).parent == saved.parent
+    assert load_view(copy, "ext2").depth is not None
+    np.testing.assert_allclose(load_states(copy, "right").qpos[0], HOME)
+
+
+def set_in(raw: dict, keys: str, value: object) -> None:
+    *path, last = [int(key) if key.isdigit() else key for key in keys.split(".")]
+    for key in path:
+        raw = raw[key]
+    raw[last] = value
+
+
+def states_with(**changes: object) -> object:
+    def spoil(root: Path, raw: dict) -> None:
+        arrays = dict(np.load(root / "robot.npz"))
+        for name, change in changes.items():
+            arrays[name] = change(arrays[name]) if callable(change) else change
+        np.savez(root / "robot.npz", **arrays)
+
+    return spoil
+
+
+def put(keys: str, value: object) -> object:
+    return lambda root, raw: set_in(raw, keys, value)
+
+
+def with_times(times: np.ndarray) -> object:
+    def spoil(root: Path, raw: dict) -> None:
+        np.save(root / "time.npy", times)
+        raw["views"][0]["timestamps"] = "time.npy"
+
+    return spoil
+
+
+def truncate(root: Path, raw: dict) -> None:
+    data = (root / "ext1.mp4").read_bytes()
+    (root / "ext1.mp4").write_bytes(data[: len(data) // 2])
+
+
+def spoil_middle(root: Path, raw: dict) -> None:
+    data = bytearray((root / "ext1.mp4").read_bytes())
+    start, stop = data.index(b"mdat"), data.index(b"moov")
+    middle = (start + stop) // 2
+    data[middle : stop - 4] = bytes(stop - 4 - middle)
+    (root / "ext1.mp4").write_bytes(data)
+
+
+def no_frames(root: Path, raw: dict) -> None:
+    with av.open(str(root / "ext1.mp4"), "w", options={"movflags": "empty_moov+frag_keyframe"}) as container:
+        stream = container.add_stream("libx264", rate=10)
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        container.start_encoding()
+
+
+def nan_at(sample: int) -> object:
+    def change(qpos: np.ndarray) -> np.ndarray:
+        qpos[sample, 2] = np.nan
+        return qpos
+
+    return change
+
+
+def depth_as_8_bit(root: Path, raw: dict) -> None:
+    cv2.imwrite(str(root / "ext2_depth" / "0004.png"), np.full((HEIGHT, WIDTH), 80, np.uint8))
+
+
+def linked_out(root: Path, raw: dict) -> None:
+    (root / "link.mp4").symlink_to("/etc/hostname")
+    raw["views"][0]["video"] = "link.mp4"
+
+
+MIRROR = (look_at((1.2, 0.4, 0.6), (0.5, 0, 0.1)) @ np.diag([-1.0, 1, 1, 1])).tolist()
+SCALED = (look_at((1.2, 0.4, 0.6), (0.5, 0, 0.1)) @ np.diag([2.0, 2, 2, 1])).tolist()
+BAD_INPUTS = {
+    "missing video": (put("views.0.video", "none.mp4"), "none.mp4: no such file"),
+    "truncated video": (truncate, "ext1.mp4: not a readable video"),
+    "damaged video": (spoil_middle, "corrupt video"),
+    "text for a video": (lambda root, raw: (root / "ext1.mp4").write_text("hello"), "not a readable video"),
+    "zero frames": (no_frames, "ext1.mp4: the video holds no frames"),
+    "frames beyond": (put("views.0.frames", [5, 40]), r"frames \[5, 40\) are not in the video, which holds 12"),
+    "empty image folder": (lambda root, raw: [p.unlink() for p in (root / "ext2").iterdir()], "no JPEG or PNG"),
+    "images without times": (put("views.1.fps", None), "give `timestamps` or `fps`"),
+    "times stand still": (with_times(np.minimum(np.arange(12) / 10, 0.7)), "frame 8 is at 0.700000 s"),
+    "times disagree": (with_times(np.arange(11) / 10), "11 timestamps for 12 frames"),
+    "NaN time": (with_times(np.where(np.arange(12) == 5, np.nan, np.arange(12))), "timestamp 5 is not a finite"),
+    "other resolution": (put("views.0.intrinsics", [[300.0, 0, 160], [0, 300, 120], [0, 0, 1]]), "another resolution"),
+    "left-handed": (put("views.0.extrinsics", MIRROR), "determinant -1.0000: left-handed"),
+    "scaled": (put("views.0.extrinsics", SCALED), "determinant 8.0000: not orthonormal"),
+    "transposed": (put("views.0.extrinsics", np.array(look_at((1, 0, 1), (0, 0, 0))).T.tolist()), "is it transposed"),
+    "joint count": (states_with(qpos=lambda q: q[:, :6]), "`qpos` has 6 joints, fr3_robotiq_2f85 has 7"),
+    "degrees": (states_with(qpos=np.rad2deg), "looks like degrees"),
+    "beyond limits": (states_with(qpos=lambda q: q + [0, 0, 0, 2.8, 0, 0, 0]), "beyond its limits"),
+    "NaN state": (states_with(qpos=nan_at(7)), "`qpos` is not a finite number at sample 7"),
+    "state lengths": (states_with(gripper_opening=np.zeros(29)), r"`gripper_opening` has shape \(29,\)"),
+    "state times": (states_with(time=lambda t: t[::-1]), "`time` does not increase at sample 1"),
+    "stroke": (states_with(gripper_opening=np.linspace(0, 1, 30)), "reaches 1.0000 m, beyond the gripper's stroke"),
+    "negative opening": (states_with(gripper_opening=np.linspace(0.05, -0.02, 30)), "falls to -0.0200 m"),
+    "unknown robot": (put("robots.0.model", "r2d2"), "unknown.*known robots are"),
+    "box outside": (put("objects.0.prompts.0.box", [120, 20, 260, 80]), "reaches outside view ext1, which is 160x120"),
+    "box without area": (put("objects.0.prompts.0.box", [50, 60, 50, 90]), "has no area"),
+    "box on nothing": (put("objects.0.prompts.0.box", [90, 80, 150, 115]), "is on nothing"),
+    "prompt frame": (put("objects.0.prompts.0.frame", 12), "frame 12 is beyond the end of view ext1.*0 to 11"),
+    "prompt view": (put("objects.0.prompts.0.view", "ext9"), "prompt in unknown view ext9"),
+    "click outside": (put("correspondences.0.pixel", [80, 400]), r"pixel \(80, 400\) is outside"),
+    "click on unknown": (put("correspondences.0.on", "desk"), "unknown object desk"),
+    "8-bit depth": (depth_as_8_bit, "0004.png: depth is 16-bit"),
+    "depth count": (lambda root, raw: (root / "ext2_depth" / "0000.png").unlink(), "11 depth pictures for 12 frames"),
+    "leaves the folder": (put("views.0.video", "../other.mp4"), "the path leaves its folder"),
+    "link leaves the folder": (linked_out, "the path leaves its folder"),
+    "absolute path": (put("robots.0.states", "/tmp/robot.npz"), "the path leaves its folder"),
+    "predicate": (put("predicates.0", ["inside", "block", "cup"]), r"unknown objects \['cup'\]"),
+    "typing error": (put("taks", "x"), "taks: Extra inputs"),
+    "later version": (put("version", 7), "version 7, this release reads version 1"),
+    "size in mm": (put("objects.0.size", [50, None, None]), "50 m is no tabletop object"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_INPUTS)
+def test_bad_input_is_one_clear_error(case: str, tmp_path: Path) -> None:
+    spoil, reason = BAD_INPUTS[case]
+    raw = write_demo(tmp_path)
+    spoil(tmp_path, raw)
+    (tmp_path / "demo.json").write_text(json.dumps(raw))
+    with pytest.raises(InputError, match=reason):
+        load_demonstration(tmp_path)
+    errors = [problem for problem in check_demonstration(tmp_path) if problem.severity == "error"]
+    assert len(errors) == 1, [str(problem) for problem in errors]
+
+
+def test_json_faults_name_their_line(tmp_path: Path) -> None:
+    path = tmp_path / "demo.json"
+    path.write_text('{\n "version": 1,\n "task": "x", // a comment\n "views": []}')
+    with pytest.raises(InputError, match=r"demo\.json:3:.*JSON has no comments"):
+        load_demonstration(tmp_path)
+    path.write_text('{"views": [{"name": "a", "video": "b", "fps": NaN}]}')
+    with pytest.raises(InputError, match="NaN is not a number"):
+        load_demonstration(path)
+    with pytest.raises(InputError, match="no such demonstration"):
+        load_demonstration(tmp_path / "nowhere")
+
+
+def test_several_errors_are_listed_together(tmp_path: Path) -> None:
+    raw = write_demo(tmp_path)
+    raw["views"][0]["extrinsics"], raw["predicates"] = MIRROR, [["on", "a", "b"], ["on", "c", "d"]]
+    (tmp_path / "demo.json").write_text(json.dumps(raw))
+    with pytest.raises(InputError, match=r"left-handed.*predicates\.0.*predicates\.1"):
+        load_demonstration(tmp_path)
+
+
+def write_droid(root: Path, steps: int = FRAMES) -> np.ndarray:
+    """A DROID raw episode in the real schema; returns the host times in seconds."""
+    movies = root / "recordings" / "MP4"
+    movies.mkdir(parents=True)
+    host = 1_690_000_000_000 + np.array([66, 67, 71, 60, 66, 68, 70, 64, 66, 66, 67, 66])[:steps].cumsum()
+    vector = [0.3, -0.5, 0.6, -2.1, 0.1, 0.4]
+    with h5py.File(root / "trajectory.h5", "w") as file:
+        file.attrs["current_task"], file.attrs["success"] = "put the marker in the cup", True
+        state = file.create_group("observation/robot_state")
+        state["joint_positions"] = HOME + 0.002 * np.arange(steps)[:, None]
+        state["joint_velocities"] = np.zeros((steps, 7))
+        state["gripper_position"] = np.linspace(0, 1, steps)
+        state["cartesian_position"] = np.zeros((steps, 6))
+        stamps = file.create_group("observation/timestamp")
+        stamps["robot_state/read_start"], stamps["robot_state/read_end"] = host + 4, host + 8
+        for serial, kind in (("111", 1), ("222", 1), ("333", 0)):
+            write_video(movies / f"{serial}.mp4", "mpeg4")
+            stamps[f"cameras/{serial}_frame_received"] = host + 42
+            stamps[f"cameras/{serial}_estimated_capture"] = host + (10 if serial == "222" else 0)
+            file[f"observation/camera_type/{serial}"] = np.full(steps, kind)
+            file[f"observation/camera_extrinsics/{serial}_left"] = np.tile(vector, (steps, 1))
+        file["observation/camera_extrinsics/333_left_gripper_offset"] = np.tile(
+            [0.07, 0, 0.01, 0, 0, -1.57], (steps, 1)
+        )
+        file["action/joint_position"] = np.zeros((steps, 7))
+    metadata = {
+        "uuid": "LAB+0+x",
+        "current_task": "Put marker in cup",
+        "robot_serial": "fr3-1",
+        "trajectory_length": steps,
+    }
+    for name, serial in (("ext1", "111"), ("ext2", "222"), ("wrist", "333")):
+        metadata |= {f"{name}_cam_serial": serial, f"{name}_cam_extrinsics": vector}
+    (root / "metadata_LAB+0+x.json").write_text(json.dumps(metadata))
+    return host / 1000
+
+
+def test_droid_raw_episode(tmp_path: Path) -> None:
+    host = write_droid(tmp_path)
+    demo = load_demonstration(tmp_path)
+    assert demo.loader == "droid" and demo.task == "Put marker in cup" and demo.robots[0].model == "fr3_robotiq_2f85"
+    assert [view.name for view in demo.views] == ["ext1", "ext2", "wrist"]
+    np.testing.assert_allclose(load_view(demo, "ext1").times, host - host[0], atol=1e-4)
+    np.testing.assert_allclose(load_view(demo, "ext2").times, host - host[0] + 0.010, atol=1e-4)
+    states = load_states(demo, "robot")
+    np.testing.assert_allclose(states.time, host - host[0] + 0.006, atol=1e-4)
+    np.testing.assert_allclose(states.opening[[0, -1]], [0.085, 0], atol=1e-9)
+    assert any("estimated" in note for note in demo.notes) and demo.views[0].trust.extrinsics == "estimated"
+    pose = load_poses(demo, "ext1")
+    np.testing.assert_allclose(pose[:3, 3], [0.3, -0.5, 0.6])
+    cr, sr, cp, sp, cy, sy = (f(a) for a in (-2.1, 0.1, 0.4) for f in (np.cos, np.sin))
+    np.testing.assert_allclose(pose[0, :3], [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr], atol=1e-12)
+    assert demo.views[2].mount.link == "fr3_link7" and demo.views[2].extrinsics is None
+    np.testing.assert_allclose(np.array(demo.views[2].mount.pose)[:3, 3], [0.07, 0, 0.117])
+    np.testing.assert_allclose(pose_matrix(np.array([0, 0, 0, 0, 0, np.pi / 2]))[:2, 0], [0, 1], atol=1e-12)
+
+
+def test_droid_without_its_parts(tmp_path: Path) -> None:
+    write_droid(tmp_path)
+    write_video(tmp_path / "recordings" / "MP4" / "222.mp4", "mpeg4", count=4)
+    with pytest.raises(InputError, match=r"222\.mp4: 4 frames, but the trajectory has 12 times"):
+        load_demonstration(tmp_path)
+    with h5py.File(tmp_path / "trajectory.h5", "a") as file:
+        del file["observation/robot_state/joint_positions"]
+    (tmp_path / "recordings" / "MP4" / "222.mp4").unlink()
+    with pytest.raises(InputError, match="no dataset observation/robot_state/joint_positions"):
+        load_demonstration(tmp_path)
+    (tmp_path / "trajectory.h5").write_bytes(b"\x89HDF nonsense")
+    with pytest.raises(InputError, match="not a readable HDF5"):
+        load_demonstration(tmp_path)
+
+
+def write_lerobot(root: Path, version: str) -> None:
+    """Two episodes of 5 and 7 frames in the real layout of LeRobot v2.1 or v3.0."""
+    v3 = version == "v3.0"
+    names = [f"panda_joint{index}.pos" for index in range(1, 8)] + ["gripper.pos"]
+    features = {
+        "observation.state": {"dtype": "float32", "shape": [8], "names": {"motors": names} if not v3 else names},
+        "observation.images.front": {"dtype": "video", "shape": [HEIGHT, WIDTH, 3], "info": {"video.fps": 10}},
+        **{
+            key: {"dtype": "int64", "shape": [1], "names": None}
+            for key in ("episode_index", "frame_index", "task_index")
+        },
+    }
+    data, video_template = (
+        (f"{part}/chunk-{{chunk_index:03d}}/file-{{file_index:03d}}" for part in ("data", "videos/{video_key}"))
+        if v3
+        else (
+            f"{part}/episode_{{episode_index:06d}}"
+            for part in (f"{c}/chunk-{{episode_chunk:03d}}" for c in ("data", "videos"))
+        )
+    )
+    if not v3:
+        video_template = video_template.replace("/episode_", "/{video_key}/episode_")
+    paths = (f"{data}.parquet", f"{video_template}.mp4")
+    info = {
+        "codebase_version": version, "robot_type": "fr3", "fps": 10, "chunks_size": 1000, "features": features,
+        "data_path": paths[0], "video_path": paths[1], "total_episodes": 2,
+    }  # fmt: skip
+    (root / "meta").mkdir(parents=True)
+    (root / "meta" / "info.json").write_text(json.dumps(info))
+    tables, rows, offset = [], [], 0
+    for episode, length in enumerate((5, 7)):
+        state = np.hstack([HOME + 0.1 * episode + 0.001 * np.arange(length)[:, None], np.ones((length, 1))])
+        table = pa.table({
+            "observation.state": pa.array(list(state.astype(np.float32)), pa.list_(pa.float32())),
+            "timestamp": pa.array((np.arange(length) / 10).astype(np.float32)),
+            "frame_index": np.arange(length),
+            "episode_index": np.full(length, episode),
+            "task_index": np.zeros(length, int),
+        })  # fmt: skip
+        tables.append(table)
+        row = {"episode_index": episode, "tasks": ["stack the bowls"], "length": length}
+        key = "videos/observation.images.front"
+        place = {"data/chunk_index": 0, "data/file_index": 0, f"{key}/chunk_index": 0, f"{key}/file_index": 0}
+        place |= {f"{key}/from_timestamp": offset / 10, f"{key}/to_timestamp": (offset + length) / 10}
+        rows.append(row | (place if v3 else {}))
+        offset += length
+    if v3:
+        written = [(pa.concat_tables(tables), paths[0].format(chunk_index=0, file_index=0))]
+        video = root / paths[1].format(video_key="observation.images.front", chunk_index=0, file_index=0)
+        video.parent.mkdir(parents=True)
+        write_video(video)
+        (root / "meta/episodes/chunk-000").mkdir(parents=True)
+        pq.write_table(pa.Table.from_pylist(rows), root / "meta/episodes/chunk-000/file-000.parquet")
+    else:
+        written = [(table, paths[0].format(episode_chunk=0, episode_index=i)) for i, table in enumerate(tables)]
+        for episode, length in enumerate((5, 7)):
+            video = root / paths[1].format(episode_chunk=0, episode_index=episode, video_key="observation.images.front")
+            video.parent.mkdir(parents=True, exist_ok=True)
+            write_video(video, count=length)
+        (root / "meta/episodes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (root / "meta/tasks.jsonl").write_text('{"task_index": 0, "task": "stack the bowls"}\n')
+    for table, name in written:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, root / name)
+
+
+@pytest.mark.parametrize("version", ["v2.1", "v3.0"])
+def test_lerobot_episode(version: str, tmp_path: Path) -> None:
+    write_lerobot(tmp_path, version)
+    demo = load_demonstration(f"{tmp_path}#episode=1")
+    assert demo.loader == "lerobot" and demo.task == "stack the bowls" and demo.views[0].name == "front"
+    view = load_view(demo, "front")
+    first = 5 if version == "v3.0" else 0
+    assert [bar(image) for image in view.images] == list(range(first, first + 7))
+    np.testing.assert_allclose(view.times, np.arange(7) / 10, atol=1e-6)
+    states = load_states(demo, "robot")
+    np.testing.assert_allclose(states.qpos[3], HOME + 0.103, atol=1e-6)
+    assert states.opening is None and states.tcp.shape == (7, 4, 4)
+    assert any("assumed from robot_type fr3" in note for note in demo.notes)
+    assert load_view(load_demonstration(tmp_path), "front").images.shape[0] == 5
+    with pytest.raises(InputError, match=r"no data of episode 9; there are \[0, 1\]"):
+        load_demonstration(tmp_path, episode=9)
+    with pytest.raises(InputError, match="only episode=NUMBER"):
+        load_demonstration(f"{tmp_path}#ep3")
+
+
+@pytest.mark.skipif(not OPEN50.is_dir(), reason="the shared LeRobot recordings are not on this machine")
+def test_real_lerobot_recording_of_an_unknown_robot(tmp_path: Path) -> None:
+    demo = load_demonstration(OPEN50, episode=42)
+    assert [robot.name for robot in demo.robots] == ["left", "right"] and len(demo.views) == 1
+    view = load_view(demo, "image", budget=300_000_000)
+    assert view.images.shape[1:] == (480, 640, 3) and abs(view.times[-1] - 413 / 30) < 0.3
+    arrays = np.load(demo.robots[0].states)
+    assert arrays["qpos"].shape == (414, 7) and arrays["end_effector"].shape == (414, 10)
+    assert np.abs(arrays["qpos"]).max() < np.pi, "degrees were converted"
+    with pytest.raises(InputError, match="lingzu_highcam_pi05.*unknown"):
+        load_states(demo, "left")
+
+
+def test_egodex_recording(tmp_path: Path) -> None:
+    from backend.demos.egodex import landmark_names
+
+    write_video(tmp_path / "0.mp4")
+    with h5py.File(tmp_path / "0.hdf5", "w") as file:
+        file.attrs["llm_description"] = "pick up the cup"
+        file["camera/intrinsic"] = np.array([[150.0, 0, 80], [0, 150, 60], [0, 0, 1]])
+        camera = np.tile(np.eye(4), (FRAMES, 1, 1))
+        camera[:, :3, :3] = np.diag([1.0, -1, -1])
+        camera[:, 1, 3] = 1.5
+        file["transforms/camera"] = camera
+        for side in ("left", "right"):
+            file[f"confidences/{side}Hand"] = np.ones(FRAMES)
+            for number, name in enumerate(landmark_names(side)):
+                pose = np.tile(np.eye(4), (FRAMES, 1, 1))
+                pose[:, :3, 3] = (0.01 * number, 0.9, -0.4)
+                file[f"transforms/{name}"] = pose
+    demo = load_demonstration(tmp_path / "0.hdf5")
+    assert demo.actor == "human" and demo.task == "pick up the cup"
+    hands = np.load(demo.hands)
+    np.testing.assert_allclose(hands["right"][0, 8], [0.08, 0.4, 0.9], atol=1e-9)
+    poses = load_poses(demo, "head")
+    np.testing.assert_allclose(poses[0, :3, 3], [0, 0, 1.5], atol=1e-9)
+    pixel, depth = project(hands["right"][0, :1], demo.views[0].intrinsics, poses[0])
+    np.testing.assert_allclose([*pixel[0], depth[0]], [80, 60 + 150 * 0.6 / 0.4, 0.4])
