@@ -32,7 +32,7 @@ def animate_rollout(folder: Path, fps: float | None = None) -> int:
         The last frame.
 
     Raises:
-        InputError: the rollout names bodies or robots the .blend lacks, its model is missing, or its poses are not finite.
+        InputError: the rollout names what the .blend lacks, its model is missing, or a pose is not finite.
     """
     rollout = Rollout.load(folder / "rollout.json")
     arrays = load_arrays(folder / "rollout.npz")

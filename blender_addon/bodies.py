@@ -1,6 +1,6 @@
 """Bodies between the Scene and Blender mesh objects."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,15 +9,16 @@ import numpy as np
 
 from mjcf_export.document import write_atomically
 from mjcf_export.errors import InputError
-from mjcf_export.frames import Array, transform
+from mjcf_export.frames import Array
 from mjcf_export.scene import Body, Box, Joint, Mesh, Pose, Shape
 from mjcf_export.shapes import TriangleMesh, shape_mesh
 
-from .geometry import Piece, new_mesh, pieces
+from .geometry import Ints, Piece, new_mesh, pieces
 from .materials import file_stem, is_textured
 from .outliner import blender_matrix, collection, new_object
 from .records import current_name, kind_of, mark, snap_pose, store, stored
 from .reshape import affine_between, reshape
+from .robot_figure import joint_displacement
 
 TRIANGLES = "r2g_triangles"
 
@@ -36,27 +37,23 @@ class FoundBody:
     material: str | None
 
 
-def joint_motion(joint: Joint | None) -> Array:
-    """The displacement `(4, 4)` in the body's frame at the joint's position."""
-    if joint is None or joint.position == 0:
-        return np.eye(4)
-    axis = np.array(joint.axis) / np.linalg.norm(joint.axis)
-    if joint.kind == "prismatic":
-        return transform(axis * joint.position)
-    half = joint.position / 2
-    turn = transform((0, 0, 0), (np.cos(half), *(np.sin(half) * axis)))
-    origin = np.array(joint.origin)
-    turn[:3, 3] = origin - turn[:3, :3] @ origin
-    return turn
+def joint_motion(joints: Sequence[Joint]) -> Array:
+    """The displacement `(4, 4)` in the body's frame at the positions of its joints, applied in MuJoCo's order."""
+    motion = np.eye(4)
+    for joint in joints:
+        axis = np.array(joint.axis) / np.linalg.norm(joint.axis)
+        kind = "slide" if joint.kind == "prismatic" else "hinge"
+        motion = motion @ joint_displacement(kind, axis, np.array(joint.origin), joint.position)
+    return motion
 
 
-def build_body(body: Body, index: int, folder: Path, material: Any, joint: Joint | None) -> Any:
+def build_body(body: Body, index: int, folder: Path, material: Any, joints: Sequence[Joint]) -> Any:
     """A mesh object with the body's visual mesh; its parent, if any, is set by `parent_body`."""
     surface = shape_mesh(body.shape, folder)
     mesh = new_mesh(body.name, surface.vertices, surface.faces, surface.uvs)
     if material is not None:
         mesh.materials.append(material)
-    made = new_object(body.name, mesh, collection("body"), body.pose.matrix @ joint_motion(joint))
+    made = new_object(body.name, mesh, collection("body"), body.pose.matrix @ joint_motion(joints))
     mark(made, "body", index)
     store(made, body)
     made[TRIANGLES] = len(mesh.polygons)
@@ -98,10 +95,10 @@ def read_body(item: Any, parts: Iterable[Any], depsgraph: Any, unit: float, out:
     return FoundBody(item, body, pose, main.material)
 
 
-def settle_pose(found: FoundBody, parent: Array | None, joint: Joint | None) -> Pose:
+def settle_pose(found: FoundBody, parent: Array | None, joints: Sequence[Joint]) -> Pose:
     """The body's pose in its parent's frame, exact where untouched."""
     relative = found.world if parent is None else np.linalg.inv(parent) @ found.world
-    return snap_pose(relative @ np.linalg.inv(joint_motion(joint)), found.body.pose)
+    return snap_pose(relative @ np.linalg.inv(joint_motion(joints)), found.body.pose)
 
 
 def _family(shape: Shape, piece: Piece, world: Array, before: Pose, out: Path) -> tuple[Shape, Array] | None:
@@ -123,7 +120,14 @@ def _family(shape: Shape, piece: Piece, world: Array, before: Pose, out: Path) -
 def _unwrapped_anew(piece: Piece, surface: TriangleMesh) -> bool:
     if piece.uvs is None or surface.uvs is None or len(piece.uvs) != len(surface.uvs):
         return (piece.uvs is None) != (surface.uvs is None)
-    return bool(np.abs(piece.uvs - surface.uvs).max() > 1e-5)
+    return not np.array_equal(_corners(piece.faces, piece.uvs), _corners(surface.faces, surface.uvs))
+
+
+def _corners(faces: Ints, uvs: Array) -> Array:
+    """Each vertex with its texture coordinates, in single precision and sorted, whatever the winding."""
+    rows = np.column_stack([faces.ravel().astype(np.float64), uvs.reshape(-1, 2).astype(np.float32)])
+    ordered: Array = rows[np.lexsort(rows.T)]
+    return ordered
 
 
 def _baked(found: list[Piece], world: Array, unit: float, name: str, out: Path) -> tuple[Shape, Array]:

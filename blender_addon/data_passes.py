@@ -109,6 +109,7 @@ def write_gray16(path: Path, values: npt.NDArray[Any]) -> Path:
 def _number_material() -> Any:
     material = bpy.data.materials.new("real2gym numbers")
     material.use_nodes = True
+    material.cycles.emission_sampling = "NONE"
     nodes, links = material.node_tree.nodes, material.node_tree.links
     nodes.clear()
     number, view = nodes.new("ShaderNodeObjectInfo"), nodes.new("ShaderNodeCameraData")

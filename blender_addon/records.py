@@ -102,13 +102,15 @@ def snap_all(values: Sequence[float], exact: Sequence[float] | None) -> tuple[fl
 
 
 def snap_pose(matrix: Array, exact: Pose | None) -> Pose:
-    """The rigid pose of `matrix` `(4, 4)`, or `exact` where they agree to single precision."""
-    if exact is not None:
-        distance = np.abs(matrix[:3, 3] - exact.position).max()
-        turned = rotation_angle_small(matrix[:3, :3].T @ exact.matrix[:3, :3])
-        if distance <= POSITION_TOLERANCE * max(1.0, np.abs(exact.position).max()) and turned <= ANGLE_TOLERANCE:
-            return exact
-    return Pose.from_matrix(matrix)
+    """The rigid pose of `matrix` `(4, 4)`; coordinates and rotation are those of `exact` where they agree with it."""
+    found = Pose.from_matrix(matrix)
+    if exact is None:
+        return found
+    x, y, z = (
+        snap(value, kept, POSITION_TOLERANCE) for value, kept in zip(found.position, exact.position, strict=True)
+    )
+    turned = rotation_angle_small(matrix[:3, :3].T @ exact.matrix[:3, :3])
+    return Pose(position=(x, y, z), quaternion=exact.quaternion if turned <= ANGLE_TOLERANCE else found.quaternion)
 
 
 def rotation_angle_small(rotation: Array) -> float:

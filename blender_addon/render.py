@@ -160,6 +160,9 @@ def _prepare_cycles(cycles: Any, quality: Quality) -> None:
     if quality.denoise is not False:
         try:
             cycles.denoiser = "OPENIMAGEDENOISE"
+            cycles.denoising_prefilter = "NONE"
+            if hasattr(cycles, "denoising_quality"):
+                cycles.denoising_quality = "FAST"
             cycles.use_denoising = True
         except TypeError as error:
             if quality.denoise:

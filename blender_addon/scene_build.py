@@ -74,13 +74,11 @@ def save_blend(path: Path) -> None:
 
 def _build_bodies(scene: Scene, folder: Path) -> None:
     materials: dict[str, Any] = {m.name: build_material(m, i, folder) for i, m in enumerate(scene.materials)}
-    joints = {joint.body: joint for joint in scene.joints}
-    made = {
-        body.name: build_body(
-            body, index, folder, materials[body.material] if body.material else None, joints.get(body.name)
-        )
-        for index, body in enumerate(scene.bodies)
-    }
+    made: dict[str, Any] = {}
+    for index, body in enumerate(scene.bodies):
+        material = materials[body.material] if body.material else None
+        joints = [joint for joint in scene.joints if joint.body == body.name]
+        made[body.name] = build_body(body, index, folder, material, joints)
     parents = {body.name: body.parent for body in scene.bodies}
     for body in scene.bodies:
         _refuse_circle(body.name, parents)

@@ -14,7 +14,7 @@ from typing import Any
 import bpy
 import numpy as np
 
-from mjcf_export.document import write_atomically
+from mjcf_export.document import atomic_path
 from mjcf_export.errors import InputError
 from mjcf_export.frames import Array
 from mjcf_export.scene import SCENE_FILE, Body, Camera, Light, Material, Robot, Scene
@@ -70,9 +70,8 @@ def read_scene(out: Path) -> tuple[Scene, list[str]]:
         scene = reader.scene(bodies, parts, robots, cameras, lights)
         for relative in [*named_files(scene, stage), *(m.texture for m in scene.materials if m.texture)]:
             source = stage / relative
-            write_atomically(
-                out / relative, lambda stream, source=source: shutil.copyfileobj(source.open("rb"), stream)
-            )
+            with atomic_path(out / relative) as temporary:
+                shutil.copyfile(source, temporary)
         scene.save(out / SCENE_FILE)
     return scene, notes
 
@@ -184,14 +183,14 @@ class _Reader:
     def _placed(
         self, found: FoundBody, others: list[FoundBody], joints: tuple[Any, ...], materials: dict[str, str]
     ) -> Body:
-        joint = next((item for item in joints if item.body == found.body.name), None)
+        own = [joint for joint in joints if joint.body == found.body.name]
         was = stored(found.item, Body, name=found.body.name, shape=found.body.shape).parent
         parent = next((other for other in others if was is not None and _record_name(other.item) == was), None)
-        if parent is not None and joint is None and found.item.parent != parent.item:
+        if parent is not None and not own and found.item.parent != parent.item:
             parent = None
         return found.body.model_copy(
             update={
-                "pose": settle_pose(found, None if parent is None else parent.world, joint),
+                "pose": settle_pose(found, None if parent is None else parent.world, own),
                 "parent": None if parent is None else parent.body.name,
                 "material": None if found.material is None else materials[found.material],
             }

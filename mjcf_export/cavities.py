@@ -118,19 +118,20 @@ def open_fraction(visual: TriangleMesh, pieces: Iterable[TriangleMesh]) -> float
     surface = height_map([visual])
     level = fill(surface.heights)
     room = _room(level, surface.heights)
-    if not _is_cavity(surface, room):
+    if not _is_cavity(surface, room, float(visual.extents[2])):
         return None
-    basin = room > 0
+    deep = np.unique(level[room > 0.3 * float(room.max())])
+    basin = (room > 0) & np.isin(level, deep)
     blocked = np.maximum(height_map(pieces, like=surface).heights, surface.heights)[basin]
     return float(np.clip(level[basin] - blocked, 0.0, None).sum() / room[basin].sum())
 
 
-def _is_cavity(surface: HeightMap, room: Array) -> bool:
-    finite = surface.heights[np.isfinite(surface.heights)]
-    height = float(finite.max() - finite.min())
+def _is_cavity(surface: HeightMap, room: Array, height: float) -> bool:
+    """Whether the room is deep enough for a body of that height, and wide enough, to hold something."""
+    covered = int(np.isfinite(surface.heights).sum())
     deepest = float(room.max(initial=0.0))
     wide = int((room > 0.5 * deepest).sum()) * surface.cell**2
-    return deepest > max(0.004, 0.1 * height) and wide > 0.02 * len(finite) * surface.cell**2
+    return deepest > max(0.003, 0.1 * height) and wide > 0.02 * covered * surface.cell**2
 
 
 def mesh_cavity(mesh: TriangleMesh) -> Cavity | None:
@@ -138,7 +139,7 @@ def mesh_cavity(mesh: TriangleMesh) -> Cavity | None:
     surface = height_map([mesh])
     level = fill(surface.heights)
     room = _room(level, surface.heights)
-    if not _is_cavity(surface, room):
+    if not _is_cavity(surface, room, float(mesh.extents[2])):
         return None
     deepest = np.unravel_index(int(np.argmax(room)), room.shape)
     rim = float(level[deepest])

@@ -10,15 +10,17 @@ import numpy.typing as npt
 
 from mjcf_export.document import load_arrays, save_arrays
 from mjcf_export.errors import InputError, MissingError
-from mjcf_export.repair import decimate
+from mjcf_export.repair import convex_hull, decimate
 from mjcf_export.solids import as_manifold, turned_pieces, union_of
 from mjcf_export.triangles import TriangleMesh, is_convex, open_edges
 
 THRESHOLD = 0.05
 SEED = 0
-COACD_FACES = 4000
+COACD_FACES = 1500
+HULL_VOLUME, HULL_DEPTH = 0.05, 0.02
+"""How much larger than the solid a hull may be, and how far above its surface as a fraction of the diagonal."""
 MIN_COVERED = 0.95
-RECIPE = 2
+RECIPE = 3
 """Raised whenever the way of decomposing changes, so that old results are not reused."""
 
 
@@ -75,6 +77,9 @@ def _unpack(arrays: dict[str, npt.NDArray[Any]]) -> list[TriangleMesh]:
 
 
 def _fresh(solid: TriangleMesh) -> list[TriangleMesh]:
+    hull = near_hull(solid)
+    if hull is not None:
+        return [hull]
     whole = as_manifold(solid)
     turned = None if whole is None else turned_pieces(solid, whole)
     if turned is None:
@@ -83,6 +88,21 @@ def _fresh(solid: TriangleMesh) -> list[TriangleMesh]:
     for part in rest:
         pieces += [part] if is_convex(part, 0.01) else run_coacd(part, clean=True)
     return pieces
+
+
+def near_hull(solid: TriangleMesh) -> TriangleMesh | None:
+    """The convex hull when it is close to the solid everywhere (a scanned carton), else None."""
+    try:
+        hull = convex_hull(solid.vertices)
+    except MissingError:
+        return None
+    if hull.volume > (1 + HULL_VOLUME) * solid.volume:
+        return None
+    normals, _ = hull.face_normals()
+    offsets = np.einsum("ij,ij->i", normals, hull.vertices[hull.faces[:, 0]])
+    chunks = np.array_split(solid.vertices, 1 + len(solid.vertices) // 2000)
+    depth = max(float((offsets - chunk @ normals.T).min(axis=1).max()) for chunk in chunks)
+    return hull if depth < HULL_DEPTH * float(np.linalg.norm(solid.extents)) else None
 
 
 def run_coacd(solid: TriangleMesh, clean: bool) -> list[TriangleMesh]:
@@ -106,7 +126,7 @@ def run_coacd(solid: TriangleMesh, clean: bool) -> list[TriangleMesh]:
         coacd.Mesh(slim.vertices, slim.faces.astype(np.int32)),
         threshold=THRESHOLD,
         seed=SEED,
-        mcts_iterations=60,
+        mcts_iterations=40,
         resolution=1000,
         preprocess_mode="off" if clean else "auto",
     )
@@ -122,7 +142,7 @@ def decimate_closed(solid: TriangleMesh, target: int) -> TriangleMesh:
     if len(solid.faces) <= target:
         return solid
     slim = decimate(solid, target)
-    faithful = open_edges(slim.faces) == 0 and abs(slim.volume / solid.volume - 1) < 0.02
+    faithful = open_edges(slim.faces) == 0 and abs(slim.volume / solid.volume - 1) < 0.01
     return slim if faithful and as_manifold(slim) is not None else solid
 
 

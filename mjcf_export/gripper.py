@@ -181,7 +181,7 @@ def _pad_faces(model: mujoco.MjModel, data: mujoco.MjData, fingers: Fingers) -> 
     for side, names in fingers.pads.items():
         points = np.concatenate([geom_points(model, data, model.geom(name).id) for name in names])
         local = (points - origin) @ frame
-        boxes[side] = local if fingers.depth is None else local[local[:, 2] > local[:, 2].max() - fingers.depth]
+        boxes[side] = local if fingers.depth is None else _outer_part(local, fingers.depth)
     upper = max(boxes, key=lambda side: float(boxes[side][:, 1].mean()))
     faces = {}
     for side, corners in boxes.items():
@@ -194,6 +194,15 @@ def _pad_faces(model: mujoco.MjModel, data: mujoco.MjData, fingers: Fingers) -> 
         edge_points = tuple((float(x), float(y), float(z)) for x, y, z in local)
         faces[side] = Pad(model.body(body).name, names, edge_points, 1 if side == upper else -1)
     return faces
+
+
+def _outer_part(points: Array, depth: float) -> Array:
+    """The points within `depth` of the tip, and one at that depth where the finger goes on."""
+    cut = float(points[:, 2].max()) - depth
+    outer = points[points[:, 2] > cut]
+    if points[:, 2].min() < cut:
+        outer = np.vstack([outer, [*outer[:, :2].mean(axis=0), cut]])
+    return outer
 
 
 def geom_points(model: mujoco.MjModel, data: mujoco.MjData, geom: int) -> Array:

@@ -162,10 +162,11 @@ def _describe(
     x = np.cross(y, z)
     pads = {side: _pad_geoms(wide, geoms, z) for side, geoms in sides.items()}
     closed = np.concatenate([narrow[geom] for geoms in pads.values() for geom in geoms])
-    band = closed[closed @ z > float((closed @ z).max()) - PAD_DEPTH]
+    low, far = float((closed @ z).min()), float((closed @ z).max())
+    band = closed[closed @ z > far - PAD_DEPTH]
     left = min(float((narrow[geom] @ y).min()) for geom in pads["left"])
     right = max(float((narrow[geom] @ y).max()) for geom in pads["right"])
-    position = x * _middle(band @ x) + y * (left + right) / 2 + z * _middle(band @ z)
+    position = x * _middle(band @ x) + y * (left + right) / 2 + z * (far + max(low, far - PAD_DEPTH)) / 2
     names = {side: tuple(model.geom(geom).name for geom in geoms) for side, geoms in pads.items()}
     rotation = matrix_quaternion(np.column_stack([x, y, z]))
     return FoundGripper(Fingers(palm, actuator, names, PAD_DEPTH), position, rotation)

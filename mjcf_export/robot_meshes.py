@@ -22,7 +22,7 @@ from mjcf_export.errors import InputError, MissingError
 from mjcf_export.frames import Array
 
 Use = Literal["visual", "collision", "whole"]
-CACHE_VERSION = 1
+CACHE_VERSION = 2
 DENSE_FACES = 2000
 DENSE_BYTES = 100_000
 KEPT_FRACTION = 0.35
@@ -141,12 +141,9 @@ def _load(path: Path, use: Use) -> list[tuple[Array, Any, tuple[float, float, fl
         raise InputError(f"{path}: the mesh has no faces; export it again with triangles")
     if any(not np.isfinite(mesh.vertices).all() for mesh in pieces):
         raise InputError(f"{path}: the mesh has vertices that are not finite numbers")
-    if use != "visual":
-        joined = trimesh.util.concatenate(pieces) if len(pieces) > 1 else pieces[0]
-        return [(np.asarray(joined.vertices), np.asarray(joined.faces), None)]
     grouped: dict[tuple[float, float, float, float] | None, list[Any]] = {}
     for mesh in pieces:
-        grouped.setdefault(_colour(mesh), []).append(mesh)
+        grouped.setdefault(_colour(mesh) if use == "visual" else None, []).append(mesh)
     result = []
     for rgba, meshes in grouped.items():
         joined = trimesh.util.concatenate([trimesh.Trimesh(m.vertices, m.faces, process=False) for m in meshes])

@@ -163,11 +163,18 @@ def load_robot(model: str, root: Path | None = None) -> RobotModel:
         return replace(robot, spec=robot.spec.copy())
     if Path(model).suffix.lower() in {".urdf", ".xml", ".mjcf"}:
         path = _inside(model, root)
-        return finish(read_robot(path, root), path.stem)
+        return _from_file(path, root, path.stem)
     if model in MENAGERIE:
         path = menagerie_robot(model)
-        return finish(read_robot(path, path.parent), model)
+        return _from_file(path, path.parent, model)
     raise InputError(_unknown(model))
+
+
+def _from_file(path: Path, root: Path | None, name: str) -> RobotModel:
+    try:
+        return finish(read_robot(path, root), name)
+    except (ValueError, mujoco.FatalError) as error:
+        raise InputError(f"{path}: MuJoCo refuses this robot: {error}") from error
 
 
 def _inside(model: str, root: Path | None) -> Path:

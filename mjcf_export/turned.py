@@ -11,6 +11,8 @@ from mjcf_export.triangles import TriangleMesh
 SIDES = 24
 TOLERANCE = 2e-4
 MIN_WEDGES, MAX_WEDGES = 16, 32
+MAX_BANDS = 5
+"""Rings of wedges in a wall; more make long contact lists."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,14 +34,20 @@ def simplify(profile: Array, tolerance: float) -> Array:
     """Fewest points of a polyline `(N, 2)` that keep it within `tolerance` (Douglas-Peucker)."""
     if len(profile) < 3:
         return profile
-    chord = profile[-1] - profile[0]
-    offset = profile[1:-1] - profile[0]
-    distance = np.abs(chord[0] * offset[:, 1] - chord[1] * offset[:, 0]) / max(float(np.linalg.norm(chord)), 1e-12)
+    distance = _off_chord(profile)
     worst = int(np.argmax(distance))
     if distance[worst] <= tolerance:
         return profile[[0, -1]]
     left = simplify(profile[: worst + 2], tolerance)
     return np.vstack([left[:-1], simplify(profile[worst + 1 :], tolerance)])
+
+
+def _off_chord(profile: Array) -> Array:
+    """Distance of the inner points of a polyline `(N, 2)` from the line between its ends."""
+    chord = profile[-1] - profile[0]
+    offset = profile[1:-1] - profile[0]
+    distance: Array = np.abs(chord[0] * offset[:, 1] - chord[1] * offset[:, 0])
+    return distance / max(float(np.linalg.norm(chord)), 1e-12)
 
 
 def solid_pieces(outer: Array) -> list[Part]:
@@ -72,23 +80,58 @@ def _stack(span: Array) -> Part:
 
 def hollow_pieces(outer: Array, inner: Array) -> list[Part]:
     """Convex parts of a hollow turned body: a solid floor and walls made of wedges, split along the profile."""
-    wall = float(np.median(np.interp(inner[:, 1], outer[:, 1], outer[:, 0]) - inner[:, 0]))
-    tolerance = min(2 * TOLERANCE, 0.2 * wall)
-    outside, inside = simplify(outer, tolerance), simplify(inner, tolerance)
-    floor, rim = float(inside[0, 1]), float(inside[-1, 1])
-    parts = solid_pieces(_between(outside, 0.0, floor))
-    levels = np.concatenate([outside[:, 1], inside[:, 1]])
-    levels = np.unique(levels[(levels >= floor) & (levels <= rim)].round(5))
-    levels[0], levels[-1] = floor, rim
-    for low, high in zip(levels[:-1], levels[1:], strict=True):
-        quad = [(float(np.interp(z, p[:, 1], p[:, 0])), float(z)) for p in (inside, outside) for z in (low, high)]
-        section = np.array(quad)
-        section[:2, 0] = np.minimum(section[:2, 0], section[2:, 0] - 1e-4)
-        parts.append(_wedges(section))
-    top = float(outside[-1, 1])
+    floor, rim = float(inner[0, 1]), float(inner[-1, 1])
+    parts = solid_pieces(_between(outer, 0.0, floor))
+    walls = _wall_table(outer, inner)
+    tolerance = min(2 * TOLERANCE, 0.2 * float(np.median(walls[:, 1] - walls[:, 0])))
+    levels = _joint_levels(walls, tolerance)
+    while len(levels) > MAX_BANDS + 1:
+        tolerance *= 1.5
+        levels = _joint_levels(walls, tolerance)
+    nodes = _fit(walls, levels)
+    for low, high in zip(nodes[:-1], nodes[1:], strict=True):
+        parts.append(_wedges(np.array([low[[0, 2]], high[[0, 2]], low[[1, 2]], high[[1, 2]]])))
+    top = float(outer[-1, 1])
     if top > rim + 1e-4:
-        parts += [_wedges(np.array([(inside[-1, 0], rim), (inside[-1, 0], top), *_ends(outside, rim, top)]))]
+        parts += [_wedges(np.array([(inner[-1, 0], rim), (inner[-1, 0], top), *_ends(outer, rim, top)]))]
     return parts
+
+
+def _wall_table(outer: Array, inner: Array) -> Array:
+    """Inner radius, outer radius and z `(N, 3)` at every height where either profile bends, floor to rim."""
+    floor, rim = float(inner[0, 1]), float(inner[-1, 1])
+    levels = np.concatenate([outer[:, 1], inner[:, 1]])
+    levels = np.unique(levels[(levels >= floor) & (levels <= rim)].round(6))
+    levels[0], levels[-1] = floor, rim
+    inside, outside = (np.interp(levels, profile[:, 1], profile[:, 0]) for profile in (inner, outer))
+    return np.column_stack([np.minimum(inside, outside - 1e-4), outside, levels])
+
+
+def _fit(walls: Array, levels: list[int]) -> Array:
+    """Radii and z at `levels` whose straight joins run through the walls, not inside their bends (least squares)."""
+    z = np.linspace(walls[0, 2], walls[-1, 2], 200)
+    kept = walls[levels]
+    hats = np.stack([np.interp(z, kept[:, 2], row) for row in np.eye(len(kept))], axis=1)
+    dense = np.stack([np.interp(z, walls[:, 2], walls[:, column]) for column in (0, 1)], axis=1)
+    radii = np.maximum(np.linalg.lstsq(hats, dense, rcond=None)[0], 0.0)
+    radii[:, 0] = np.minimum(radii[:, 0], radii[:, 1] - 1e-4)
+    return np.column_stack([radii, kept[:, 2]])
+
+
+def _joint_levels(walls: Array, tolerance: float) -> list[int]:
+    """Rows of `walls` to keep so that both profiles stay within `tolerance` (Douglas-Peucker on both at once)."""
+    keep = {0, len(walls) - 1}
+    spans = [(0, len(walls) - 1)]
+    while spans:
+        start, end = spans.pop()
+        if end - start < 2:
+            continue
+        distance = np.maximum(*(_off_chord(walls[start : end + 1, [column, 2]]) for column in (0, 1)))
+        worst = int(np.argmax(distance))
+        if distance[worst] > tolerance:
+            keep.add(start + 1 + worst)
+            spans += [(start, start + 1 + worst), (start + 1 + worst, end)]
+    return sorted(keep)
 
 
 def _ends(profile: Array, low: float, high: float) -> list[tuple[float, float]]:

@@ -31,7 +31,7 @@ Render = Callable[[str, Sequence[int], Sequence[float]], dict[int, Image]]
 ROWS = ("Real", "Blender", "MuJoCo")
 LARGEST = 640
 """Pixels across a compared picture at most."""
-FILM_FRAMES = 32
+FILM_FRAMES = 24
 OVERVIEW_COLUMNS = 6
 SAMPLES = 4
 _TOLERANCE = 0.05
@@ -69,9 +69,8 @@ class ViewComparison:
         height, width = real.shape[:2]
         entry = next(item for item in self.frames if item.frame == frame)
         reason = "not rendered" if entry.executed else "not executed"
-        return [real] + [
-            pictures.get(frame, empty_tile(width, height, reason)) for pictures in (self.blender, self.mujoco)
-        ]
+        empty = empty_tile(width, height, reason)
+        return [real, self.blender.get(frame, empty), self.mujoco.get(frame, empty)]
 
 
 def compare_run(run: RunFolder, progress: Progress) -> str:
@@ -104,11 +103,8 @@ def compare_run(run: RunFolder, progress: Progress) -> str:
         notes.append("the executed motion has its own timing; source frames are matched to it at the events")
     progress(0.9, "sheets and film")
     comparison = write_comparison(run.compare, views, reconstructed.events, notes)
-    parts = [
-        f"{pair} {value:.2f}"
-        for pair in ("blender", "mujoco")
-        if (value := comparison.mean(f"{pair}/ssim")) is not None
-    ]
+    means = {name: comparison.mean(f"{name.lower()}/ssim") for name in ROWS[1:]}
+    parts = [f"{name} {'none' if value is None else f'{value:.2f}'}" for name, value in means.items()]
     return f"{len(comparison.frames)} frames in {len(views)} views; similarity to the video (SSIM): {', '.join(parts)}"
 
 
@@ -140,19 +136,19 @@ def select_frames(
     shown: dict[int, list[str]] = {int(index): [] for index in wanted}
     for event in events:
         if camera.name in event.frames:
-            shown.setdefault(video.at(event.frames[camera.name]), []).append(event.id)
+            shown.setdefault(min(event.frames[camera.name], count - 1), []).append(event.id)
     frames, real = [], {}
     for index in sorted(shown):
-        time, frame = float(video.times[index]), int(video.indices[index])
+        time = float(video.times[index])
         motion_time = clock.motion_time(time)
         executed = rollout.row(motion_time) is not None
         frames.append(
             FrameComparison(
-                view=camera.name, frame=frame, time=time, motion_time=motion_time, executed=executed,
+                view=camera.name, frame=index, time=time, motion_time=motion_time, executed=executed,
                 events=tuple(shown[index]),
             )
         )  # fmt: skip
-        real[frame] = fit(_undistorted(video.images[index], camera), min(LARGEST, video.images.shape[2]))
+        real[index] = fit(_undistorted(video.images[index], camera), min(LARGEST, video.images.shape[2]))
     return ViewComparison(camera, frames, real)
 
 
@@ -282,7 +278,8 @@ def _mask_scores(
     native: NativeView, camera: Camera, qpos: npt.NDArray[np.float64], masks: Masks, frame: int
 ) -> dict[str, float]:
     prefix = f"mask/{camera.name}/"
-    names = [key.removeprefix(prefix) for key in masks.keys() if key.startswith(prefix)]
+    keys = masks.keys()
+    names = [key.removeprefix(prefix) for key in keys if key.startswith(prefix)]
     bodies = native.bodies(camera.name, qpos) if names else None
     scores = {}
     for name in names:

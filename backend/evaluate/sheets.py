@@ -86,14 +86,14 @@ def film_frame(tiles: Sequence[Image], labels: Sequence[str], caption: str) -> I
 def write_png(path: Path, image: Image) -> None:
     """Write a picture atomically."""
     with atomic_path(path) as temporary:
-        Pil.fromarray(image).save(temporary, "PNG", optimize=True)
+        Pil.fromarray(image).save(temporary, "PNG", compress_level=4)
 
 
 def write_film(path: Path, frames: Sequence[Image], times: Sequence[float]) -> None:
     """Write an H.264 MP4 whose frames are shown at `times` (seconds, increasing), atomically."""
     first = times[0]
     with atomic_path(path) as temporary, av.open(str(temporary), "w", format="mp4") as container:
-        stream = container.add_stream("libx264", rate=30, options={"crf": "20", "preset": "medium"})
+        stream = container.add_stream("libx264", rate=30, options={"crf": "20", "preset": "fast"})
         stream.height, stream.width = frames[0].shape[:2]
         stream.pix_fmt = "yuv420p"
         stream.codec_context.time_base = stream.time_base = _MILLISECOND

@@ -46,14 +46,13 @@ class Clearance:
         self._data.qpos[address : address + 3] = pose[:3, 3]
         self._data.qpos[address + 3 : address + 7] = matrix_quaternion(pose)
 
-    def worst(self, qpos: Array, opening: float, ignore: frozenset[str] = frozenset(), held: str = "") -> Overlap | None:
+    def worst(self, qpos: Array, opening: float, ignore: frozenset[str] = frozenset()) -> Overlap | None:
         """The deepest forbidden overlap at an arm posture, or None.
 
         Args:
             qpos: arm joints `(n,)`.
             opening: metres between the pads.
             ignore: entities that the robot may touch.
-            held: a body that is carried: it counts as part of the robot.
         """
         model, data = self.world.model, self._data
         data.qpos[self._parts.qpos] = qpos
@@ -63,12 +62,12 @@ class Clearance:
         mujoco.mj_kinematics(model, data)
         mujoco.mj_comPos(model, data)
         mujoco.mj_collision(model, data)
-        mine = {self.world.index(name) for name in (self._robot, held) if name}
+        mine = self.world.index(self._robot)
         spared = {self.world.index(name) for name in ignore}
         deepest: Overlap | None = None
         for owners, distance in zip(self.world.owner[data.contact.geom], data.contact.dist, strict=True):
             first, second = (int(value) for value in owners)
-            moving = (first in mine) != (second in mine)
+            moving = (first == mine) != (second == mine)
             if not moving or first in spared or second in spared or distance > -ALLOWED_OVERLAP:
                 continue
             if deepest is None or -distance > deepest.depth:
@@ -76,9 +75,7 @@ class Clearance:
                 deepest = Overlap(names[first], names[second], -float(distance))
         return deepest
 
-    def path(
-        self, qpos: Array, opening: Array, ignore: frozenset[str] = frozenset(), every: int = 8
-    ) -> Overlap | None:
+    def path(self, qpos: Array, opening: Array, ignore: frozenset[str] = frozenset(), every: int = 8) -> Overlap | None:
         """The first forbidden overlap along joints `(N, n)` with openings `(N,)`, checked every so many samples."""
         for index in [*range(0, len(qpos), every), len(qpos) - 1] if len(qpos) else []:
             found = self.worst(qpos[index], float(opening[index]), ignore)
@@ -98,7 +95,7 @@ class Clearance:
         body, offset, tcp = held
         for index in [*range(0, len(qpos), every), len(qpos) - 1] if len(qpos) else []:
             self.place(body, tcp[index] @ offset)
-            found = self.worst(qpos[index], opening, frozenset((body,)), "")
+            found = self.worst(qpos[index], opening, frozenset((body,)))
             if found is None:
                 found = self._held(body)
             if found is not None:

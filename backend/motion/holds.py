@@ -63,7 +63,7 @@ def _parties(event: Event, motion: Motion, bodies: set[str]) -> tuple[str | None
 
 
 def _ends(event: Event, body: str, robot: str, motion: Motion, bodies: set[str]) -> bool:
-    ends = (event.relation == "release" and event.made) or (event.relation == "grasp" and not event.made)
+    ends = event.relation == "release" or (event.relation == "grasp" and not event.made)
     return ends and _parties(event, motion, bodies) == (body, robot)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from backend.documents.motion import Event, Motion
+from backend.documents.motion import Event, Motion, Relation
 from backend.motion.clearance import Clearance
 from backend.motion.grasps import Grasp, grasp_candidates
 from backend.motion.kinematics import Kinematics
@@ -172,10 +172,6 @@ class _Planner:
 
     def _choose(self, pick: Pick, grasp: Grasp, reasons: dict[str, int]) -> _Choice | None:
         """The grasp when its key postures can be reached without collision, with the lowest release that is clear."""
-
-        def refuse(reason: str) -> None:
-            reasons[reason] = reasons.get(reason, 0) + 1
-
         back = transform((0.0, 0.0, -self._gripper.pad_offset(grasp.width)))
         body = self._poses[pick.body]
         tcp = body @ grasp.frame @ back
@@ -184,10 +180,12 @@ class _Planner:
             self._clear.place(name, pose)
         taken = self._arm.solve(tcp, self._start, rest=self._start, restarts=4)
         if not taken.converged:
-            return refuse("grasp out of reach")
+            _refuse(reasons, "grasp out of reach")
+            return None
         hit = self._clear.worst(taken.qpos, opening)
         if hit is not None:
-            return refuse(f"grasp: {hit.first} meets {hit.second}")
+            _refuse(reasons, f"grasp: {hit.first} meets {hit.second}")
+            return None
         for turn in _yaws(pick.free_yaw):
             goal = pick.goal @ turn
             for raised in _RAISES:
@@ -195,7 +193,7 @@ class _Planner:
                 release = lifted @ inverse(body) @ tcp
                 given = self._arm.solve(release, taken.qpos, rest=self._start, restarts=4)
                 if not given.converged:
-                    refuse("release out of reach")
+                    _refuse(reasons, "release out of reach")
                     break
                 hit = self._clear.carry(
                     given.qpos[None], grasp.width, (pick.body, inverse(tcp) @ body, release[None])
@@ -204,7 +202,7 @@ class _Planner:
                 if hit is None:
                     return _Choice(grasp, tcp, release, opening)
                 if raised == _RAISES[-1]:
-                    refuse(f"release: {hit.first} meets {hit.second}")
+                    _refuse(reasons, f"release: {hit.first} meets {hit.second}")
         return None
 
     def _path(self, pick: Pick, choice: _Choice, reasons: dict[str, int]) -> JointPath | None:
@@ -216,7 +214,7 @@ class _Planner:
         before, after = choice.tcp @ back, choice.release @ back
         pre = self._arm.solve(before, self._start, rest=self._start, restarts=8)
         if not pre.converged:
-            reasons["pre-grasp out of reach"] = reasons.get("pre-grasp out of reach", 0) + 1
+            _refuse(reasons, "pre-grasp out of reach")
             return None
         width, wide = choice.grasp.width, choice.opening
         slow = min(self._speed, 0.12)
@@ -235,12 +233,11 @@ class _Planner:
         try:
             path = cartesian_path(self._arm, self._start, waypoints, opening=self._gripper.stroke)
         except UnreachableError as error:
-            reason = str(error).partition("cannot ")[2].partition(":")[0]
-            reasons[reason] = reasons.get(reason, 0) + 1
+            _refuse(reasons, str(error).partition("cannot ")[2].partition(":")[0])
             return None
         hit = self._collisions(pick, choice, path, offset)
         if hit is not None:
-            reasons[hit] = reasons.get(hit, 0) + 1
+            _refuse(reasons, hit)
             return None
         return path
 
@@ -290,26 +287,31 @@ class _Planner:
         phases = {label: (a + begin, b + begin) for label, (a, b) in path.phases.items()}
         robot, body = self._robot, pick.body
         close, opened = phases["close"], phases["open"]
-        moments = [
-            ("approach", robot, body, *phases["approach"][:1], phases["descend"][0], phases["descend"][1]),
+        moments: list[tuple[Relation, str, str, float, float, float]] = [
+            ("approach", robot, body, phases["approach"][0], phases["descend"][0], phases["descend"][1]),
             ("grasp", robot, body, close[0], close[0] + 0.2, close[1]),
             ("lift", body, robot, phases["lift"][0], phases["lift"][0] + 0.1, phases["lift"][1]),
             ("transport", body, robot, phases["carry"][0], sum(phases["carry"]) / 2, phases["carry"][1]),
         ]
         if pick.target is not None:
-            relation = "containment" if pick.inside else "support"
-            moments.append((relation, body, pick.target, phases["lower"][0], opened[0], opened[1] + _SETTLE))
+            made: Relation = "containment" if pick.inside else "support"
+            moments.append((made, body, pick.target, phases["lower"][0], opened[0], opened[1] + _SETTLE))
         moments += [
             ("release", robot, body, opened[0], opened[0] + 0.1, opened[1]),
-            ("retract", robot, body, *phases["retract"][:1], phases["retract"][1], phases["home"][1]),
+            ("retract", robot, body, phases["retract"][0], phases["retract"][1], phases["home"][1]),
         ]
         return [
             Event(
                 id=f"e{count + index}", relation=relation, subject=subject, object=other, before=before, onset=onset,
-                after=after, robot=robot, provenance="assumed",
+                after=after, robot=robot, confidence=1.0, provenance="assumed",
             )
             for index, (relation, subject, other, before, onset, after) in enumerate(moments)
-        ]  # type: ignore[arg-type]  # fmt: skip
+        ]  # fmt: skip
+
+
+def _refuse(reasons: dict[str, int], reason: str) -> None:
+    """Count one more candidate that failed for this reason."""
+    reasons[reason] = reasons.get(reason, 0) + 1
 
 
 def _tilt(tcp: Array) -> float:

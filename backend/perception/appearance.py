@@ -7,8 +7,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import gaussian_filter
 
-from backend.documents.observations import Mask
-
 Image = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]
 
@@ -98,11 +96,12 @@ class Appearance:
 def histogram(values: Floats) -> Floats:
     """Smoothed Lab histogram of pixels `(N, 3)`, summing to one (uniform when there are none)."""
     if len(values) == 0:
-        return np.full(BINS, 1.0 / np.prod(BINS), dtype=np.float32)
+        return np.full(BINS, 1.0 / float(np.prod(BINS)), dtype=np.float32)
     counts = np.zeros(BINS, dtype=np.float32)
     np.add.at(counts, _bins(values), 1.0)
     smooth: Floats = gaussian_filter(counts, sigma=(1.1, 0.7, 0.7), mode="nearest")
-    return smooth / smooth.sum()
+    smooth /= smooth.sum()
+    return smooth
 
 
 def separability(first: Floats, second: Floats) -> float:

@@ -101,7 +101,11 @@ def follow(
     end = _arrival(images, follower, found, hidden, guide, others, last)
     if end is not None:
         rest, presence, first = end
-        back = follower.follow(images, rest.mask, range(first - 1, last, -1), hidden, others) if not guide.predicted else {}
+        back = (
+            follower.follow(images, rest.mask, range(first - 1, last, -1), hidden, others, found)
+            if not guide.predicted
+            else {}
+        )
         for t, candidate in back.items():
             if t not in found or candidate.score > found[t].score:
                 found[t] = candidate

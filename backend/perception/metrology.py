@@ -89,9 +89,10 @@ def find_grips(time: Array, opening: Array) -> list[Grip]:
 def tcp_at(time: Array, tcp: Array, moment: float) -> Array:
     """The tcp `(4, 4)` at a time, interpolated (clamped to the record)."""
     moment = float(np.clip(moment, time[0], time[-1]))
-    after = int(np.clip(np.searchsorted(time, moment), 1, len(time) - 1)) if len(time) > 1 else 0
-    if after == 0:
-        return tcp[0]
+    if len(time) == 1:
+        alone: Array = tcp[0].copy()
+        return alone
+    after = int(np.clip(np.searchsorted(time, moment), 1, len(time) - 1))
     pair = slice(after - 1, after + 1)
     result = np.eye(4)
     result[:3, :3] = Slerp(time[pair], Rotation.from_matrix(tcp[pair, :3, :3]))(moment).as_matrix()
@@ -105,9 +106,7 @@ def _turning_points(values: Array, reversal: float) -> list[int]:
     turns = [0]
     best, rising = 0, 0
     for index, value in enumerate(values):
-        if rising >= 0 and value > values[best]:
-            best = index
-        elif rising <= 0 and value < values[best]:
+        if (rising >= 0 and value > values[best]) or (rising <= 0 and value < values[best]):
             best = index
         if rising == 0 and abs(value - values[0]) >= reversal:
             rising, best = (1 if value > values[0] else -1), index

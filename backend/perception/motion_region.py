@@ -17,12 +17,19 @@ def still_picture(images: Image, frames: npt.NDArray[np.int64], hidden: Mask | N
     """Median RGB picture `(H, W, 3)` of some frames; pixels of `hidden` `(T, H, W)` count only where always hidden."""
     chosen = frames[np.unique(np.linspace(0, len(frames) - 1, min(PLATE_FRAMES, len(frames))).round().astype(int))]
     if hidden is None or not hidden[chosen].any():
-        return np.median(images[chosen], axis=0).astype(np.uint8)
-    result = np.median(images[chosen], axis=0).astype(np.uint8)
+        return median_picture(images[chosen])
+    result = median_picture(images[chosen])
     touched = hidden[chosen].any(axis=0) & ~hidden[chosen].all(axis=0)
     stack = images[chosen][:, touched].astype(np.float32)
     stack[hidden[chosen][:, touched]] = np.nan
     result[touched] = np.nanmedian(stack, axis=0).round().astype(np.uint8)
+    return result
+
+
+def median_picture(stack: Image) -> Image:
+    """Per-pixel median `(H, W, 3)` of pictures `(N, H, W, 3)`."""
+    middle = len(stack) // 2
+    result: Image = np.partition(stack, middle, axis=0)[middle]
     return result
 
 

@@ -96,7 +96,11 @@ def watch(images: Image, rest: Rest, hidden: Mask | None) -> Presence:
     inside = rest.mask[rest.crop.window]
     reference = lab(rest.picture)
     count = len(images)
-    same, edge, seen = np.full(count, np.nan, np.float32), np.full(count, np.nan, np.float32), np.zeros(count, np.float32)
+    same, edge, seen = (
+        np.full(count, np.nan, np.float32),
+        np.full(count, np.nan, np.float32),
+        np.zeros(count, np.float32),
+    )
     band = _band(inside)
     visible = np.zeros((count, *inside.shape), dtype=bool)
     area = max(1, int(inside.sum()))
@@ -161,18 +165,21 @@ def _clean_frames(
         if (delta[ring] < SAME).mean() > 0.93:
             good.append(int(t))
     if not good:
-        return np.array([frame])
+        good = [frame]
     chosen = np.unique(np.linspace(0, len(good) - 1, min(FUSED_FRAMES, len(good))).round().astype(int))
-    return np.array(good)[chosen]
+    result: npt.NDArray[np.int64] = np.array(good, dtype=np.int64)[chosen]
+    return result
 
 
 def _median(images: Image, frames: npt.NDArray[np.int64], hidden: Mask | None, crop: Crop) -> Image:
     stack = images[frames][:, crop.window[0], crop.window[1]].astype(np.float32)
     if hidden is None or len(frames) < 3:
-        return np.median(stack, axis=0).round().astype(np.uint8)
+        plain: Image = np.median(stack, axis=0).round().astype(np.uint8)
+        return plain
     covered = hidden[frames][:, crop.window[0], crop.window[1]]
     stack[covered & ~covered.all(axis=0)] = np.nan
-    return np.nanmedian(stack, axis=0).round().astype(np.uint8)
+    result: Image = np.nanmedian(stack, axis=0).round().astype(np.uint8)
+    return result
 
 
 def _learn(values: Floats, inside: Mask) -> Appearance:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import cv2
 import mujoco
 import numpy as np
+import numpy.typing as npt
 
 from backend.demos import RobotStates, load_poses, load_states
 from backend.demos.states import base_of
@@ -46,7 +47,7 @@ def recorded_robots(demo: Demonstration) -> tuple[list[RecordedRobot], list[str]
 
 
 def camera_path(
-    demo: Demonstration, view: View, robots: Sequence[RecordedRobot], times: Array, indices: np.ndarray
+    demo: Demonstration, view: View, robots: Sequence[RecordedRobot], times: Array, indices: npt.NDArray[np.int64]
 ) -> CameraPath | None:
     """The camera of a view at its frames; None when it is not calibrated.
 
@@ -65,9 +66,7 @@ def camera_path(
     return CameraPath(intrinsics, view.distortion, poses)
 
 
-def robot_silhouettes(
-    robots: Sequence[RecordedRobot], camera: CameraPath, size: tuple[int, int], times: Array
-) -> Mask:
+def robot_silhouettes(robots: Sequence[RecordedRobot], camera: CameraPath, size: tuple[int, int], times: Array) -> Mask:
     """Where the robots are `(T, H, W)`; `size` is `(H, W)`.
 
     Raises:
@@ -81,6 +80,8 @@ def robot_silhouettes(
     model.cam_fovy[0] = np.degrees(2 * np.arctan2(high / 2, camera.intrinsics[1, 1]))
     lens = _lens(camera, size)
     masks = np.zeros((len(times), height, width), dtype=bool)
+    options = mujoco.MjvOption()
+    options.sitegroup[:] = 0
     try:
         renderer = mujoco.Renderer(model, high, wide)
     except Exception as error:
@@ -92,7 +93,7 @@ def robot_silhouettes(
         for frame, time in enumerate(times):
             _pose(model, data, robots, float(time))
             _look(model, data, camera.pose(frame))
-            renderer.update_scene(data, camera=0)
+            renderer.update_scene(data, camera=0, scene_option=options)
             ids = renderer.render()[..., 0] >= 0
             masks[frame] = _cut(ids, camera.intrinsics, size, scale, lens)
     return masks

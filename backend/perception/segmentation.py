@@ -158,8 +158,12 @@ class GrabCutSegmenter:
         values = lab(image)
         height, width = image.shape[:2]
         x, y = points[:, 0].clip(1, width - 2), points[:, 1].clip(1, height - 2)
-        patches = np.concatenate([values[j - 1 : j + 2, i - 1 : i + 2].reshape(-1, 3) for i, j in zip(x, y, strict=True)])
-        nearest = np.min([np.linalg.norm(values - sample, axis=-1) for sample in np.unique(patches.round(), axis=0)], axis=0)
+        patches = np.concatenate(
+            [values[j - 1 : j + 2, i - 1 : i + 2].reshape(-1, 3) for i, j in zip(x, y, strict=True)]
+        )
+        nearest = np.min(
+            [np.linalg.norm(values - sample, axis=-1) for sample in np.unique(patches.round(), axis=0)], axis=0
+        )
         for limit in (14.0, 9.0, 6.0):
             _, labels = cv2.connectedComponents((nearest < limit).astype(np.uint8))
             found = np.isin(labels, np.unique(labels[y, x])) & (labels > 0)
@@ -243,7 +247,7 @@ def keep_main(mask: Mask, center: tuple[float, float] | None = None, share: floa
     score = area.copy()
     if center is not None:
         distance = np.hypot(*(centroids[1:] - np.array(center)).T)
-        score *= np.exp(-distance / (np.hypot(*mask.shape) * 0.35))
+        score *= np.exp(-distance / (np.hypot(mask.shape[0], mask.shape[1]) * 0.35))
     keep = 1 + np.flatnonzero(score >= share * score.max())
     return fill_holes(np.isin(labels, keep), 0.06)
 

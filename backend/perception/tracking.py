@@ -1,6 +1,6 @@
 """Objects in motion: follow masks from frame to frame by colour, change and optical flow; notice loss; find again."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -69,7 +69,13 @@ class Follower:
     area: float
 
     def follow(
-        self, images: Image, start: Mask, frames: Sequence[int], hidden: Mask | None, others: Mask | None
+        self,
+        images: Image,
+        start: Mask,
+        frames: Sequence[int],
+        hidden: Mask | None,
+        others: Mask | None,
+        already: Mapping[int, Candidate] | None = None,
     ) -> dict[int, Candidate]:
         """Masks for consecutive `frames`; the object is at `start` in the frame before the first of them.
 
@@ -79,8 +85,10 @@ class Follower:
             frames: increasing or decreasing by one.
             hidden: `(T, H, W)` the robot, or None.
             others: `(T, H, W)` pixels that show objects that stay where they are, or None.
+            already: what is known of these frames; following stops where it is known well.
         """
         found: dict[int, Candidate] = {}
+        sure = 0
         last, area, missed = start, float(start.sum()), 0
         step = frames[1] - frames[0] if len(frames) > 1 else 1
         for t in frames:
@@ -91,6 +99,10 @@ class Follower:
                 missed += 1
             else:
                 found[t] = best
+                known = (already or {}).get(t)
+                sure = sure + 1 if known is not None and known.score > 0.65 else 0
+                if sure >= 4:
+                    break
                 last, area, missed = best.mask, 0.7 * area + 0.3 * float(best.mask.sum()), 0
         return found
 
@@ -163,7 +175,9 @@ class Follower:
         near = cv2.dilate((proposals or [last])[0].astype(np.uint8), np.ones((5, 5), np.uint8)) > 0
         box = mask_box(near)
         window = Crop.around(box, 4 * np.sqrt(self.area) + 30, last.shape, 1) if box and missed < 2 else None
-        proposals += [item.mask for item in self.locate(images[t], robot, near, fixed, window)]
+        for item in self.locate(images[t], robot, near, fixed, window):
+            if not any(overlap(item.mask, other) > 0.4 for other in proposals):
+                proposals.append(item.mask)
         judged = []
         for proposal in proposals:
             mask = self.cut(images[t], proposal, robot, fixed)
@@ -191,12 +205,10 @@ class Follower:
         for blocked in (robot, others):
             if blocked is not None:
                 labels[crop.mask(blocked)] = cv2.GC_BGD
-        mask = crop.restore(keep_main(grab_cut(picture, labels, 3), _centre_in(near)), image.shape)
+        mask = crop.restore(keep_main(grab_cut(picture, labels, 2), _centre_in(near)), image.shape)
         return mask
 
-    def cut_near(
-        self, image: Image, expected: Mask, reach: float, robot: Mask | None, others: Mask | None
-    ) -> Mask:
+    def cut_near(self, image: Image, expected: Mask, reach: float, robot: Mask | None, others: Mask | None) -> Mask:
         """GrabCut of the visible part of an object whose whole silhouette is known to within `reach` pixels.
 
         Inside the silhouette the robot may be behind or before the object, so colour decides there.
@@ -221,7 +233,7 @@ class Follower:
         labels[allowed & (likely < 0.04)] = cv2.GC_BGD
         if others is not None:
             labels[crop.mask(others)] = cv2.GC_BGD
-        cut = grab_cut(picture, labels, 3)
+        cut = grab_cut(picture, labels, 2) & ~(arm & (likely < 0.5))
         return crop.restore(keep_main(cut, _centre_in(near), 0.12), image.shape)
 
     def _changed(self, values: Floats, crop: Crop) -> Mask:
@@ -254,7 +266,7 @@ def warp(before: Image, after: Image, mask: Mask) -> tuple[Mask, float]:
     second = cv2.cvtColor(np.ascontiguousarray(after[crop.window]), cv2.COLOR_RGB2GRAY)
     if min(first.shape) < 16:
         return mask, 0.0
-    flow = cv2.DISOpticalFlow_create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
+    flow = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
     forward, backward = flow.calc(first, second, None), flow.calc(second, first, None)
     rows, columns = np.nonzero(mask[crop.window])
     moved = forward[rows, columns]
@@ -270,6 +282,12 @@ def warp(before: Image, after: Image, mask: Mask) -> tuple[Mask, float]:
     result = np.zeros_like(mask)
     result[crop.window] = carried
     return result, agreement
+
+
+def overlap(first: Mask, second: Mask) -> float:
+    """Intersection over union of two masks; 0 when both are empty."""
+    union = float((first | second).sum())
+    return float((first & second).sum()) / union if union else 0.0
 
 
 def center(mask: Mask) -> tuple[float, float]:

@@ -1,1 +1,5 @@
-"""Native staged execution, contact checks, predicates and verdicts."""
+"""Native execution and judgement: staged checks, predicates, bounded contact correction, verdicts."""
+
+from backend.physics.validate import validate
+
+__all__ = ["validate"]

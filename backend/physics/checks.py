@@ -67,9 +67,13 @@ class Checker:
         for body in bodies:
             linear, angular = body_speed(self.world, self.recording, body)
             speeds = (linear[begin : window.end], angular[begin : window.end])
-            checks.append(self.at_most(window.stage, f"linear speed {body}", _top(speeds[0]), self.criteria.linear_speed, "m/s"))
             checks.append(
-                self.at_most(window.stage, f"angular speed {body}", _top(speeds[1]), self.criteria.angular_speed, "rad/s")
+                self.at_most(window.stage, f"linear speed {body}", _top(speeds[0]), self.criteria.linear_speed, "m/s")
+            )
+            checks.append(
+                self.at_most(
+                    window.stage, f"angular speed {body}", _top(speeds[1]), self.criteria.angular_speed, "rad/s"
+                )
             )
         return checks
 
@@ -113,18 +117,21 @@ class Checker:
         """Both pads touch the body from opposite sides, squarely."""
         checks = []
         gripper = self.world.robots[hold.robot].robot.gripper
-        for side in SIDES if gripper is not None else ():
+        faces = {} if gripper is None else gripper.faces
+        for side in faces:
             normals, forces, ticks = self.recording.contacts.pad_normals(
                 hold.robot, side, hold.body, window.begin, window.end
             )
             if not len(forces):
                 checks.append(
-                    self.at_least(window.stage, f"{side} pad touches {hold.body}", 0.0, 1.0, "", "no contact while closing")
+                    self.at_least(
+                        window.stage, f"{side} pad touches {hold.body}", 0.0, 1.0, "", "no contact while closing"
+                    )
                 )
                 continue
             checks.append(self.at_least(window.stage, f"{side} pad touches {hold.body}", 1.0, 1.0, ""))
             last = ticks == ticks[-1]
-            closing = -gripper.faces[side].side * self.recording.tcp[hold.robot][int(ticks[-1]), :3, 1]
+            closing = -faces[side].side * self.recording.tcp[hold.robot][int(ticks[-1]), :3, 1]
             mean = (normals[last] * forces[last, None]).sum(axis=0)
             angle = float(np.arccos(np.clip(mean @ closing / max(float(np.linalg.norm(mean)), 1e-12), -1.0, 1.0)))
             checks.append(self.at_most(window.stage, f"{side} normal on {hold.body}", angle, NORMAL_ANGLE, "rad"))
@@ -150,9 +157,7 @@ class Checker:
             loaded = force >= self.criteria.pad_force
             longest = _longest(~loaded) * self.dt
             detail = f"lowest {force.min(initial=np.inf):.2f} N over {len(force) * self.dt:.2f} s"
-            checks.append(
-                self.at_most(window.stage, f"{side} pad unloaded", longest, _LONGEST_LOSS, "s", detail)
-            )
+            checks.append(self.at_most(window.stage, f"{side} pad unloaded", longest, _LONGEST_LOSS, "s", detail))
         return [*checks, self.slip(window, hold)]
 
     def slip(self, window: Window, hold: Hold) -> Check:
@@ -174,9 +179,7 @@ class Checker:
         return checks
 
 
-def _check(
-    stage: Stage, name: str, value: float, comparison: str, limit: float, unit: str, detail: str
-) -> Check:
+def _check(stage: Stage, name: str, value: float, comparison: str, limit: float, unit: str, detail: str) -> Check:
     holds = value <= limit if comparison == "<=" else value >= limit
     return Check(
         name=name,

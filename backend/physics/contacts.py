@@ -53,21 +53,20 @@ class Contacts:
         """Entities that touch `body` with any force in the steps `[begin, end)`."""
         index = self.world.index(body)
         rows = self._window(begin, end) & (self.force[:, 0] > 0)
-        found = np.concatenate([
-            self.owner[rows & (self.owner[:, 0] == index), 1], self.owner[rows & (self.owner[:, 1] == index), 0],
-        ])  # fmt: skip
-        return [self.world.entities[item] for item in np.unique(found) if item != index]
+        touched = np.zeros(len(self.world.entities), dtype=bool)
+        touched[self.owner[rows & (self.owner[:, 0] == index), 1]] = True
+        touched[self.owner[rows & (self.owner[:, 1] == index), 0]] = True
+        touched[index] = False
+        return [self.world.entities[item] for item in np.flatnonzero(touched)]
 
     def penetration(self, begin: int, end: int) -> dict[tuple[str, str], float]:
         """Deepest overlap in metres per pair of entities in the steps `[begin, end)`; a robot's own parts excepted."""
         rows = self._window(begin, end) & (self.distance < 0) & (self.owner[:, 0] != self.owner[:, 1])
-        pairs = np.sort(self.owner[rows], axis=1)
-        depth = -self.distance[rows]
-        result: dict[tuple[str, str], float] = {}
-        for pair in np.unique(pairs, axis=0):
-            names = (self.world.entities[pair[0]], self.world.entities[pair[1]])
-            result[names] = float(depth[(pairs == pair).all(axis=1)].max())
-        return result
+        deepest = np.zeros((len(self.world.entities),) * 2)
+        low, high = self.owner[rows].min(axis=1), self.owner[rows].max(axis=1)
+        np.maximum.at(deepest, (low, high), -self.distance[rows])
+        names = self.world.entities
+        return {(names[a], names[b]): float(deepest[a, b]) for a, b in zip(*np.nonzero(deepest), strict=True)}
 
     def pad_normals(self, robot: str, side: str, body: str, begin: int, end: int) -> tuple[Array, Array, Ids]:
         """World normals `(K, 3)` from pad to body, their forces `(K,)` and steps `(K,)`."""
@@ -89,6 +88,11 @@ class Contacts:
         return np.bincount(self.tick[rows], values[rows], minlength=self.steps).astype(np.float64)
 
 
+_NOTHING = (
+    np.zeros(0, dtype=np.int64), np.zeros((0, 2), dtype=np.int64), np.zeros(0), np.zeros((0, 3)), np.zeros((0, 3, 3)),
+)  # fmt: skip
+
+
 class ContactRecorder:
     """Copies contacts step by step with few calls; `finish` decodes and joins them."""
 
@@ -98,6 +102,7 @@ class ContactRecorder:
         self._elliptic = int(world.model.opt.cone) == int(mujoco.mjtCone.mjCONE_ELLIPTIC)
         self._rows: list[tuple[Array, ...]] = []
         self._ticks: list[int] = []
+        self._parts: list[tuple[Array, ...]] = []
 
     def record(self, tick: int, data: mujoco.MjData) -> None:
         """Take the contacts of the step just made."""
@@ -112,13 +117,18 @@ class ContactRecorder:
         ))  # fmt: skip
 
     def finish(self, steps: int) -> Contacts:
-        """All contacts so far of a run of `steps` control steps."""
-        if not self._rows:
-            pairs, flat = np.zeros((0, 2), dtype=np.int64), np.zeros(0)
-            return Contacts(
-                self._world, steps, pairs[:, 0], pairs, pairs, flat, np.zeros((0, 3)), np.zeros((0, 3, 3))
-            )
-        geom, distance, frame, address, dim, force = (np.concatenate(column) for column in zip(*self._rows, strict=True))
+        """All contacts so far of a run of `steps` control steps; rows decoded before are not decoded again."""
+        if self._rows:
+            self._parts.append(self._decode())
+            self._rows, self._ticks = [], []
+        if len(self._parts) > 1:
+            self._parts = [tuple(np.concatenate(column) for column in zip(*self._parts, strict=True))]
+        tick, geom, distance, force, frame = self._parts[0] if self._parts else _NOTHING
+        return Contacts(self._world, steps, tick, geom, self._world.owner[geom], distance, force, frame)
+
+    def _decode(self) -> tuple[Array, ...]:
+        columns = [np.concatenate(column) for column in zip(*self._rows, strict=True)]
+        geom, distance, frame, address, dim, force = columns
         counts = np.array([len(row[0]) for row in self._rows])
         if self._elliptic:
             lengths = np.array([len(row[5]) for row in self._rows])
@@ -128,16 +138,7 @@ class ContactRecorder:
             force = padded[rows]
             force[(dim < 3) | (address < 0), 1:] = 0.0
             force[address < 0] = 0.0
-        return Contacts(
-            world=self._world,
-            steps=steps,
-            tick=np.repeat(self._ticks, counts),
-            geom=geom.astype(np.int64),
-            owner=self._world.owner[geom],
-            distance=distance,
-            force=force,
-            frame=frame.reshape(-1, 3, 3),
-        )
+        return np.repeat(self._ticks, counts), geom.astype(np.int64), distance, force, frame.reshape(-1, 3, 3)
 
     def _decoded(self, data: mujoco.MjData) -> Array:
         force = np.zeros((data.ncon, 6))

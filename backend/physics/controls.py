@@ -17,6 +17,9 @@ from mjcf_export.gripper import Gripper
 
 _SQUEEZE_RAMP = 0.15
 """Seconds over which a closed gripper builds up its squeeze."""
+_WEIGHTS = 10.0
+"""Grip force per finger in weights of the held body: slips below a friction of 1 / 20."""
+_LEAST_FORCE = 3.0
 
 
 @dataclass(frozen=True)
@@ -51,14 +54,14 @@ def build_controls(
     """Settle at the first recorded pose, stream the recorded joints, hold the last pose until everything is still.
 
     The arm's servo lags its target by `kv / kp` seconds times the speed; that is added to the target. While a body
-    is held, the gripper is told to close further than the record shows, by `squeeze` times the held width.
+    is held, the gripper is told to close further than the record shows: a stalled opening means force.
 
     Args:
         world: the compiled scene.
         motion: whose events say when something is held.
         arrays: `time`, `<robot>/qpos`, `<robot>/opening`.
         criteria: gives the settling time, which is also the time to come to rest at the end.
-        squeeze: 0 commands the measured width, 1 full force.
+        squeeze: share of the usual force per finger, see `grip_force`.
 
     Raises:
         InputError: the motion lacks a robot's joints, or they do not fit the robot.
@@ -79,11 +82,10 @@ def build_controls(
         ctrl[:, parts.actuators] = target + speed * _lag(world.model, parts)
         opening = arrays.get(f"{name}/opening")
         parts.robot.place(world.model, data, name, joints[0], None if opening is None else float(opening[0]))
-        gripper = parts.robot.gripper
-        if gripper is not None and parts.hand is not None and opening is not None:
+        if parts.hand is not None and opening is not None:
             wanted = resample(time, np.asarray(opening, dtype=np.float64), clock)
-            mine = [hold for hold in holds if hold.robot == name]
-            ctrl[:, parts.hand] = _grip(gripper, wanted, clock, mine, squeeze)
+            mine = [(hold, squeeze * grip_force(world, hold.body)) for hold in holds if hold.robot == name]
+            ctrl[:, parts.hand] = _grip(world, parts, wanted, clock, mine)
     return Controls(ctrl, data.qpos.copy(), criteria.settle_time)
 
 
@@ -94,7 +96,8 @@ def _joints(parts: RobotParts, arrays: dict[str, Array]) -> Array:
     joints = np.asarray(joints, dtype=np.float64)
     if joints.ndim != 2 or joints.shape[1] != len(parts.joints):
         raise InputError(
-            f"motion.npz: `{parts.name}/qpos` has shape {joints.shape}; robot {parts.name} has {len(parts.joints)} joints"
+            f"motion.npz: `{parts.name}/qpos` has shape {joints.shape}; "
+            f"robot {parts.name} has {len(parts.joints)} joints"
         )
     if not np.isfinite(joints).all():
         raise InputError(f"motion.npz: `{parts.name}/qpos` holds values that are not finite")
@@ -118,12 +121,44 @@ def _lag(model: mujoco.MjModel, parts: RobotParts) -> Array:
     return lag
 
 
-def _grip(gripper: Gripper, wanted: Array, clock: Array, holds: list[Hold], squeeze: float) -> Array:
-    """Gripper controls `(N,)`: the recorded opening, tighter while something is held."""
-    target = wanted.copy()
-    for hold in holds:
+def _grip(world: World, parts: RobotParts, wanted: Array, clock: Array, holds: list[tuple[Hold, float]]) -> Array:
+    """Gripper controls `(N,)`: the recorded opening, and beyond it while something is held with a force."""
+    gripper = parts.robot.gripper
+    if gripper is None:
+        raise InputError(f"robot {parts.name}: has no gripper, but its motion has an opening")
+    ctrl = np.array([gripper.command(float(value)) for value in wanted])
+    for hold, force in holds:
         held = (clock >= hold.grasp) & (clock < hold.release)
-        width = target[held] if hold.width is None else np.minimum(target[held], hold.width)
+        if not held.any():
+            continue
+        width = float(np.median(wanted[held])) if hold.width is None else hold.width
+        free = gripper.command(max(width, 1e-4))
+        squeezed = free + _effort(world.model, parts, gripper, width, force)
         ramp = np.clip((clock[held] - hold.grasp) / _SQUEEZE_RAMP, 0.0, 1.0)
-        target[held] = width * (1.0 - squeeze * ramp)
-    return np.array([gripper.command(float(value)) for value in target])
+        ctrl[held] = np.array([gripper.command(max(min(float(v), width), 1e-4)) for v in wanted[held]])
+        ctrl[held] += ramp * (squeezed - ctrl[held])
+    return ctrl
+
+
+def grip_force(world: World, body: str) -> float:
+    """Newtons per finger that hold a body safely at ordinary friction, and never at next to none."""
+    return max(_LEAST_FORCE, _WEIGHTS * world.weight(body))
+
+
+def _effort(model: mujoco.MjModel, parts: RobotParts, gripper: Gripper, width: float, force: float) -> float:
+    """Change of control that presses each pad with `force` newtons on something `width` metres wide.
+
+    By virtual work: a pad's force is the actuator's times the change of its length per metre of opening. A servo at
+    rest has `gain * control = -bias * length`, so that change follows from the gripper's own table.
+    """
+    hand = parts.hand
+    gain, bias = float(model.actuator_gainprm[hand, 0]), float(model.actuator_biasprm[hand, 1])
+    step = 0.002
+    near, far = gripper.command(max(width - step, 1e-4)), gripper.command(width + step)
+    slope = (near - far) / (width + step - max(width - step, 1e-4))
+    room = gripper.closed_control - gripper.command(max(width, 1e-4))
+    length = abs(gain / bias * slope) if bias else 0.0
+    if length < 1e-9 or gain == 0.0:
+        return room
+    wanted = force / (length * abs(gain))
+    return float(np.sign(room)) * min(abs(room), wanted)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
+from backend.motion.world import SIDES, World
 from backend.physics.contacts import ContactRecorder, Contacts
 from backend.physics.controls import Controls
-from backend.motion.world import SIDES, World
 from mjcf_export.frames import Array, quaternion_matrix
 
 
@@ -76,7 +76,9 @@ class Executor:
         self._data.qpos[:] = controls.qpos
         self._data.qvel[:] = 0.0
         self._recorder = ContactRecorder(world)
-        self._marks = {tick: label for label, tick in (marks or {}).items()}
+        self._marks: dict[int, list[str]] = {}
+        for label, tick in (marks or {}).items():
+            self._marks.setdefault(tick, []).append(label)
         self._states: dict[str, Array] = {}
         faces = [parts.faces[side] for parts in world.robots.values() for side in SIDES if side in parts.faces]
         self._bodies = np.array([*world.bodies.values(), *faces], dtype=np.int64)
@@ -88,6 +90,8 @@ class Executor:
         self._xquat = np.zeros((steps, len(self._bodies), 4))
         self._site_xpos = np.zeros((steps, len(self._sites), 3))
         self._site_xmat = np.zeros((steps, len(self._sites), 9))
+        self._opening = {name: np.zeros(steps) for name, parts in world.robots.items() if parts.faces}
+        self._measured = 0
 
     def run(self, until: int) -> None:
         """Advance to control step `until` (exclusive)."""
@@ -95,11 +99,11 @@ class Executor:
         qpos, qvel, xpos, xquat = data.qpos, data.qvel, data.xpos, data.xquat
         site_xpos, site_xmat = data.site_xpos, data.site_xmat
         bodies, sites, rest = self._bodies, self._sites, self.substeps - 1
-        step, record = mujoco.mj_step, self._recorder.record
+        step, record, marks = mujoco.mj_step, self._recorder.record, self._marks
         with _quiet():
             for tick in range(self.tick, min(until, self.controls.steps)):
-                if tick in self._marks:
-                    self._states[self._marks[tick]] = self._full_state()
+                for label in marks.get(tick, ()):
+                    self._states[label] = self._full_state()
                 ctrl[:] = self.controls.ctrl[tick]
                 self._qpos[tick] = qpos
                 self._qvel[tick] = qvel
@@ -116,37 +120,42 @@ class Executor:
     def recording(self) -> Recording:
         """Everything so far."""
         steps = self.tick
-        count = len(self.world.bodies)
         poses = np.concatenate([self._xpos[:steps], self._xquat[:steps]], axis=2)
-        tcp, opening = {}, {}
-        column = count
-        for index, (name, parts) in enumerate(self.world.robots.items()):
+        tcp = {}
+        for index, name in enumerate(self.world.robots):
             frame = np.tile(np.eye(4), (steps, 1, 1))
             frame[:, :3, :3] = self._site_xmat[:steps, index].reshape(-1, 3, 3)
             frame[:, :3, 3] = self._site_xpos[:steps, index]
             tcp[name] = frame
-            gripper = parts.robot.gripper
-            if gripper is not None:
-                gap = np.zeros(steps)
-                for side in SIDES:
-                    pad = gripper.faces[side]
-                    turn = quaternion_matrix(poses[:, column, 3:])
-                    edges = poses[:, None, column, :3] + np.einsum("nij,ej->nei", turn, np.array(pad.edges))
-                    local = np.einsum("nei,ni->ne", edges - frame[:, None, :3, 3], frame[:, :3, 1])
-                    gap += (pad.side * local).min(axis=1)
-                    column += 1
-                opening[name] = gap
+        self._measure_openings(poses, tcp)
         return Recording(
             time=np.arange(steps) * self.controls.dt,
             qpos=self._qpos[:steps],
             qvel=self._qvel[:steps],
             bodies={name: poses[:, index] for index, name in enumerate(self.world.bodies)},
             tcp=tcp,
-            opening=opening,
+            opening={name: values[:steps] for name, values in self._opening.items()},
             contacts=self._recorder.finish(steps),
             warnings=self._warnings(),
             states=dict(self._states),
         )
+
+    def _measure_openings(self, poses: Array, tcp: dict[str, Array]) -> None:
+        """Gap between the pads at the steps since it was last measured."""
+        fresh = slice(self._measured, self.tick)
+        self._measured = self.tick
+        column = len(self.world.bodies)
+        for name, parts in self.world.robots.items():
+            gripper = parts.robot.gripper
+            for side in SIDES if gripper is not None and parts.faces else ():
+                pad = gripper.faces[side]
+                rows, frame = poses[fresh, column], tcp[name][fresh]
+                edges = rows[:, None, :3] + np.einsum(
+                    "nij,ej->nei", quaternion_matrix(rows[:, 3:]), np.array(pad.edges)
+                )
+                across = np.einsum("nei,ni->ne", edges - frame[:, None, :3, 3], frame[:, :3, 1])
+                self._opening[name][fresh] += (pad.side * across).min(axis=1)
+                column += 1
 
     def _full_state(self) -> Array:
         kind = mujoco.mjtState.mjSTATE_INTEGRATION
@@ -155,9 +164,11 @@ class Executor:
         return state
 
     def _warnings(self) -> dict[str, int]:
-        names = {int(kind): kind.name for kind in mujoco.mjtWarning.__members__.values()}
         counts = [int(item.number) for item in self._data.warning]
-        return {names[index]: count for index, count in enumerate(counts) if count}
+        return {_WARNINGS[index]: count for index, count in enumerate(counts) if count}
+
+
+_WARNINGS = {int(kind): name for name, kind in mujoco.mjtWarning.__members__.items()}
 
 
 @contextmanager

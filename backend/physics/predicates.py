@@ -91,7 +91,9 @@ class Judge:
         if hollow is None:
             return Measured(float("inf"), "<=", self._criteria.penetration, "m", f"{b} has no cavity")
         outside = _excess(hollow, self._in_frame_of(a, b))
-        return Measured(outside, "<=", self._criteria.penetration, "m", f"largest part of {a} outside the cavity of {b}")
+        return Measured(
+            outside, "<=", self._criteria.penetration, "m", f"largest part of {a} outside the cavity of {b}"
+        )
 
     def on(self, a: str, b: str) -> Measured:
         """Share of `a`'s weight that `b` bears at the end."""

@@ -100,7 +100,7 @@ class _Run:
     def outcome(self) -> Outcome:
         """The staged execution."""
         failed, hold = self._stages()
-        for stage in STAGES[STAGES.index(failed) + 1 :] if failed is not None else ():
+        for stage in _after(failed):
             self._checks.append(Check(name=stage, stage=stage, status="not evaluated", detail=f"stopped at {failed}"))
         return Outcome(tuple(self._checks), failed, hold, self._executor.recording(), self._windows)
 
@@ -195,7 +195,7 @@ class _Run:
     def _lifted(self, hold: Hold, begin: int, end: int) -> int:
         """The step at which the asked-for tcp has left the place of the grasp."""
         path = self._plan.reference[hold.robot][begin:end, :3, 3]
-        away = np.flatnonzero(np.linalg.norm(path - path[0], axis=1) > _LIFTED) if len(path) else ()
+        away = np.flatnonzero(np.linalg.norm(path - path[:1], axis=1) > _LIFTED)
         return begin + int(away[0]) if len(away) else (begin + end) // 2
 
     def _whole(self) -> list[Check]:
@@ -210,5 +210,9 @@ class _Run:
             *(judge.check(predicate) for predicate in self._criteria.predicates),
         ]
         if not self._criteria.predicates:
-            checks.append(Check(name="predicates", stage="whole", status="not evaluated", detail="the task states none"))
+            checks.append(checker.at_least("whole", "predicates", 0.0, 1.0, "", "the task states no goal"))
         return checks
+
+
+def _after(stage: Stage | None) -> list[Stage]:
+    return [] if stage is None else list(STAGES)[STAGES.index(stage) + 1 :]

@@ -11,6 +11,7 @@ from backend.documents.motion import Motion
 from backend.documents.observations import Masks, Observations
 from backend.documents.run import Progress
 from backend.reconstruct.appearance import bake_object
+from backend.reconstruct.calibration import refine_lenses, refine_on_objects
 from backend.reconstruct.events import find_events
 from backend.reconstruct.goals import task_of
 from backend.reconstruct.lens import Lens
@@ -60,12 +61,18 @@ def reconstruct(
 
         return reconstruct_video(demo, observations, masks, scene_folder, pictures, progress)
     if refine_cameras and any(not lens.frozen for lens in lenses):
-        from backend.reconstruct.calibration import refine_lenses
-
         lenses, said = refine_lenses(demo, lenses, pictures, states, progress)
         notes += said
     sources = sources_of(demo, observations, masks, lenses, states)
     fitted, ground, said = fit_objects(sources, pictures, None, progress)
+    if refine_cameras and any(not lens.frozen for lens in lenses):
+        given, _ = calibrated_lenses(demo, observations)
+        lenses = [
+            lens if lens.frozen else refine_on_objects(lens, fitted, first)
+            for lens, first in zip(lenses, given, strict=True)
+        ]
+        sources = sources_of(demo, observations, masks, lenses, states)
+        fitted, ground, said = fit_objects(sources, pictures, None, progress)
     notes += said
     if not fitted:
         raise InputError(

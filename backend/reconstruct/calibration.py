@@ -8,18 +8,19 @@ import numpy as np
 from backend.demos.states import RobotStates, base_of
 from backend.documents.demonstration import Demonstration
 from backend.documents.run import Progress
+from backend.reconstruct.evidence import Outline
 from backend.reconstruct.fitting import minimise
 from backend.reconstruct.lens import Lens
 from backend.reconstruct.pictures import Pictures
 from backend.reconstruct.placement import Fitted
-from backend.reconstruct.robot_edges import Contour, contour_of, edge_offsets, moving_picture
+from backend.reconstruct.robot_edges import Contour, contour_of, edge_offsets, outer_offsets
 from backend.reconstruct.silhouettes import polygons
 from backend.reconstruct.stage import Stage
 from mjcf_export.frames import Array, rotation_about, rotation_angle
 from mjcf_export.scene import Pose, Robot, Scene
 
 FRAMES = 10
-REACHES = (28.0, 20.0, 12.0, 8.0, 6.0, 5.0, 4.0)
+REACHES = (30.0, 24.0, 16.0, 10.0, 8.0, 4.0, 4.0)
 TURN_SIGMA = np.radians(3.0)
 SHIFT_SIGMA = 0.03
 EDGE_SIGMA = 1.0
@@ -55,6 +56,11 @@ def robot_arrays(states: Mapping[str, RobotStates]) -> dict[str, Array]:
         if record.opening is not None:
             arrays[f"{name}/opening"] = np.interp(time, record.time, record.opening)
     return arrays
+
+
+def robot_arrays_of(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The robots' part of a motion's arrays."""
+    return {key: value for key, value in arrays.items() if not key.startswith("object/")}
 
 
 def moved_by(lens: Lens, twist: Array) -> Lens:
@@ -138,7 +144,7 @@ def refine_on_robot(lens: Lens, stage: Stage, arrays: Mapping[str, Array], pictu
         ]
         if sum(len(contour.points) for contour in contours) < 60:
             return Refined(lens, float("inf"), float("inf"))
-        current = _step(lens, current, contours, pictures, reach, moving=turn < 4)
+        current = _step(lens, current, contours, pictures, reach, moving=turn < 5)
     before = outline_offset(lens, stage, arrays, pictures, held)
     after = outline_offset(current, stage, arrays, pictures, held)
     if after < before - 0.1:
@@ -167,8 +173,12 @@ def _step(
     targets, points, normals, weights = [], [], [], []
     still = pictures.still(given.name)
     for contour in contours:
-        picture = moving_picture(pictures.frame(given.name, contour.frame), still, moving)
-        pixels, offset, weight = edge_offsets(contour, current, picture, reach)
+        picture = pictures.frame(given.name, contour.frame)
+        pixels, offset, weight = (
+            outer_offsets(contour, current, picture, still, reach)
+            if moving
+            else edge_offsets(contour, current, picture, reach)
+        )
         targets.append(pixels + contour.normals * offset[:, None])
         points.append(contour.points)
         normals.append(contour.normals)
@@ -217,8 +227,7 @@ def outline_offset(
         contour = draw(lens, stage, arrays, pictures, frame, generator)
         if len(contour.points) < 20:
             continue
-        picture = moving_picture(pictures.frame(lens.name, frame), still, True)
-        _, offset, weight = edge_offsets(contour, lens, picture, reach)
+        _, offset, weight = outer_offsets(contour, lens, pictures.frame(lens.name, frame), still, reach)
         if (weight > 0).sum() >= 15:
             found.append(float(np.median(np.abs(offset[weight > 0]))))
     return float(np.mean(found)) if found else float("inf")
@@ -238,6 +247,11 @@ def refine_on_objects(lens: Lens, fitted: Sequence[Fitted], given: Lens) -> Lens
         for outline in item.outlines
         if outline.lens.name == lens.name and outline.window < len(item.poses)
     ]
+    return refine_on_objects_of(lens, seen, given)
+
+
+def refine_on_objects_of(lens: Lens, seen: Sequence[tuple[Outline, list[Array], Array]], given: Lens) -> Lens:
+    """Move one camera to meet outlines; `seen` holds each outline with the object's parts and pose."""
     if len(seen) < 2:
         return lens
 

@@ -11,7 +11,7 @@ from backend.reconstruct.fitting import Candidate, Support, pose_only
 from backend.reconstruct.lens import Lens
 from backend.reconstruct.metrology import Grip, held_by_rim
 from mjcf_export.frames import Array, inverse
-from mjcf_export.scene import Lathe, Provenance, Shape
+from mjcf_export.scene import Cylinder, Lathe, Provenance, Shape
 from mjcf_export.shapes import cavity, extents
 
 STACKED = 0.008
@@ -129,11 +129,19 @@ def rest_height(
         if room is None:
             level, inside = top, False
         else:
-            sunk = _sunk(shape, other, offset, float(size[:2].min()) / 2)
+            sunk = _sunk(shape, other, offset, footprint_radius(shape))
+            if sunk is None:
+                sunk = _sunk(shape, other, offset, float(size[:2].min()) / 2)
             level, inside = (float(pose[2, 3]) + sunk, True) if sunk is not None else (top, False)
         if level > best[1]:
             best = (name, level, inside)
     return best
+
+
+def footprint_radius(shape: Shape) -> float:
+    """Radius of the circle around a shape's footprint, metres."""
+    size = extents(shape, Path())[:2]
+    return float(size.max()) / 2 if isinstance(shape, Lathe | Cylinder) else float(np.linalg.norm(size)) / 2
 
 
 def _sunk(shape: Shape, other: Shape, offset: float, radius: float) -> float | None:
@@ -204,7 +212,7 @@ def resettle(
     xy = guess[:2]
     if inside:
         host = next(item for item in others if item[0] == name)
-        xy = into_cavity(xy, float(extents(fitted.shape, Path())[:2].min()) / 2, host[1], host[2])
+        xy = into_cavity(xy, footprint_radius(fitted.shape), host[1], host[2])
     pose = upright_at(expected, np.array([*xy, level]))
     pose[:2, :2] = [[np.cos(guess[2]), -np.sin(guess[2])], [np.sin(guess[2]), np.cos(guess[2])]]
     if fitted.candidate.family.lying:

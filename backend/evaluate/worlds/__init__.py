@@ -4,7 +4,7 @@ A world is a true scene, a privileged expert that carries the task out natively 
 rendered from what was executed. The truth is stored apart from the demonstration folder.
 """
 
-from backend.evaluate.worlds.make import make_worlds
+from backend.evaluate.worlds.make import bench, make_worlds
 from backend.evaluate.worlds.specs import WORLDS, WorldSpec
 
-__all__ = ["WORLDS", "WorldSpec", "make_worlds"]
+__all__ = ["WORLDS", "WorldSpec", "bench", "make_worlds"]

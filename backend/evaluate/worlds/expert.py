@@ -16,8 +16,8 @@ from backend.motion.world import World
 from backend.physics.controls import Controls
 from backend.physics.execute import Executor, Recording
 from backend.physics.predicates import Judge
-from mjcf_export.export import build_spec
 from mjcf_export.errors import InputError, Real2GymError
+from mjcf_export.export import build_spec
 from mjcf_export.frames import Array, transform
 from mjcf_export.gripper import Gripper
 from mjcf_export.robots import load_robot

@@ -80,8 +80,8 @@ def lights(rng: np.random.Generator) -> tuple[Light, ...]:
     side = rng.choice([-1.0, 1.0])
     made = []
     for name, eye, energy, size, colour in (
-        ("key", (0.6, side * 1.3, 1.7), 52, 0.9, (1.0, 0.95, 0.87)),
-        ("fill", (1.3, -side * 1.4, 1.5), 20, 1.4, (0.88, 0.94, 1.0)),
+        ("key", (0.6, side * 1.3, 1.7), 40, 0.55, (1.0, 0.95, 0.87)),
+        ("fill", (1.3, -side * 1.4, 1.5), 17, 1.4, (0.88, 0.94, 1.0)),
     ):
         where = np.array(eye) + rng.uniform(-0.2, 0.2, 3)
         pose = look_at(where, (0.5, 0.0, 0.0))

@@ -3,27 +3,46 @@
 import hashlib
 import json
 import shutil
+import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from backend.documents.run import Progress
-from backend.evaluate.worlds.expert import Performance, kinematics_of, perform, plan, start_joints, true_events, true_world
+from backend.evaluate.worlds.expert import (
+    Performance,
+    kinematics_of,
+    perform,
+    plan,
+    start_joints,
+    true_events,
+    true_world,
+)
 from backend.evaluate.worlds.layout import ROBOT, build_scene, items
 from backend.evaluate.worlds.record import Pictures, write_demonstration
-from backend.evaluate.worlds.render import Picture, frame_ticks, pose_arrays, render_frames, renderer_version, robot_joints
+from backend.evaluate.worlds.render import (
+    Picture,
+    frame_ticks,
+    pose_arrays,
+    render_frames,
+    renderer_version,
+    robot_joints,
+)
 from backend.evaluate.worlds.sensor import depth_sensor, photograph
-from backend.evaluate.worlds.specs import WorldSpec, world_specs
+from backend.evaluate.worlds.specs import WORLDS, WorldSpec, world_specs
 from backend.evaluate.worlds.truth import Truth, masks_and_depth
 from backend.motion.kinematics import Kinematics
 from backend.motion.world import World
 from mjcf_export.document import hash_files, save_arrays, write_atomically
 from mjcf_export.errors import InputError
-from mjcf_export.scene import SCENE_FILE, Scene
+from mjcf_export.scene import Scene
 
 STAMP = "world.json"
 FRAMES = "frames"
+MINUTES = 60.0
+"""What making the whole suite may take on two cores."""
 CODE = ("layout", "looks", "meshes", "expert", "truth", "render", "sensor", "record")
 
 
@@ -91,6 +110,38 @@ def make_worlds(
     return [out / spec.name for spec in specs]
 
 
+def bench(
+    worlds: Path = Path("runs/worlds"),
+    count: int | None = None,
+    robot: str | None = None,
+    progress: Progress = lambda done, message: None,
+) -> dict[str, Any]:
+    """`make_worlds` as a bench: how many worlds there are, how many were made now and in what time.
+
+    Args:
+        worlds: the folder of the suite.
+        count: only the first so many; all when None.
+        robot: not used.
+        progress: called with the fraction done and a message.
+    """
+    begun = time.perf_counter()
+    kept = {spec.name for spec in world_specs(None, count) if _is_made(worlds / spec.name, content_key(spec, Picture()))}
+    folders = make_worlds(worlds, count, None, progress)
+    minutes = (time.perf_counter() - begun) / 60
+    details = [
+        {"world": folder.name, "kept": folder.name in kept, "frames": Truth.load(folder / "truth" / "truth.json").frames}
+        for folder in folders
+    ]
+    allowed = MINUTES * len(folders) / len(WORLDS)
+    return {
+        "bench": "make-worlds",
+        "figures": {"worlds": len(folders), "made_now": len(folders) - len(kept), "minutes": round(minutes, 2)},
+        "goals": {"minutes": f"at most {allowed:g}"},
+        "met": minutes <= allowed,
+        "details": details,
+    }
+
+
 def rehearse(spec: WorldSpec, scene_folder: Path, kinematics: Kinematics) -> tuple[Scene, World, Performance]:
     """Build the true scene of a world in `scene_folder` and let the expert perform in it."""
     start = start_joints(kinematics, spec.table_height)
@@ -150,7 +201,7 @@ def _write_truth(spec: WorldSpec, world: World, performance: Performance, frames
 
 def _frames_folder(home: Path, truth: Path, arrays: dict[str, np.ndarray], picture: Picture) -> Path:  # type: ignore[type-arg]
     """Where the clean pictures of exactly this content are kept; those of other content are removed."""
-    digest = hashlib.sha256(hash_files([truth / SCENE_FILE, truth / "meshes", truth / "textures"]).encode())
+    digest = hashlib.sha256(hash_files([truth]).encode())
     digest.update(json.dumps(asdict(picture)).encode() + renderer_version().encode())
     for name in sorted(arrays):
         digest.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())

@@ -43,13 +43,14 @@ def _sweep(path: Array, radii: Array, side: Array, around: int) -> Array:
 
 
 def banana() -> tuple[Array, Faces]:
-    """A banana lying on its side: 150 mm long, 41 mm thick, curved in the plane of the table."""
+    """A banana lying on its flattened side: 150 mm long, 38 mm thick, curved in the plane of the table."""
     t = np.linspace(-1, 1, 33)
     bend, radius = 0.62, 0.125
     path = np.column_stack([radius * np.sin(bend * t), radius * (1 - np.cos(bend * t)), np.zeros_like(t)])
     thick = 0.018 * np.clip(1 - np.abs(t) ** 5, 0, 1) ** 0.5 + 0.0035
     thick[-4:] = np.minimum(thick[-4:], np.linspace(0.0075, 0.0055, 4))
     rings = _sweep(path, np.column_stack([thick, thick * 0.95]), np.array([0.0, 0.0, 1.0]), 24)
+    rings[..., 2] = np.maximum(rings[..., 2], rings[..., 2].min() + 0.003)
     return rings.reshape(-1, 3), _tube(rings, closed=False)
 
 

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from backend.documents.demonstration import DemoObject, DemoRobot, Demonstration, Prompt, View
+from backend.documents.demonstration import Demonstration, DemoObject, DemoRobot, Prompt, View
 from backend.documents.observations import Mask, Masks
 from backend.evaluate.worlds.expert import Performance
 from backend.evaluate.worlds.layout import MODEL, ROBOT, items

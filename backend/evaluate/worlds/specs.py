@@ -224,11 +224,11 @@ WORLDS: tuple[WorldSpec, ...] = (
     ),
     WorldSpec(
         name="cylinder_into_tray", task="put the green cylinder into the grey tray", seed=21, table=LIGHT_OAK, depth=True,
-        moved=Item("cylinder", "green cylinder", ("moved",), Cylinder(radius=0.022, height=0.055), (0.47, 0.16),
+        moved=Item("cylinder", "green cylinder", ("moved",), Cylinder(radius=0.022, height=0.043), (0.47, 0.16),
                    Look(GREEN, "plain", roughness=0.5), mass=0.07, friction=0.6),
         target=Item("tray", "grey tray", ("container",), Tray(size=(0.18, 0.18, 0.050), wall=0.006, floor=0.006),
                     (0.52, -0.12), Look(GREY, "speckle", (0.5, 0.5, 0.52)), yaw=0.4, mass=0.4),
-        grip=Grip((0, 0, 0.034), 0.5, 0.044), place_height=0.01,
+        grip=Grip((0, 0, 0.026), 0.5, 0.044), place_height=0.01,
         predicates=(("inside", "cylinder", "tray"), ("upright", "cylinder", 0.35)),
     ),
     WorldSpec(
