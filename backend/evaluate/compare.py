@@ -28,11 +28,12 @@ Image = npt.NDArray[np.uint8]
 Render = Callable[[str, Sequence[int], Sequence[float]], dict[int, Image]]
 """Camera name, source frames, motion times to pictures by source frame."""
 
-ROWS = ("Real", "Blender", "MuJoCo")
+RENDERINGS = ("Real", "Blender", "MuJoCo")
 LARGEST = 640
 """Pixels across a compared picture at most."""
 FILM_FRAMES = 24
 OVERVIEW_COLUMNS = 6
+EVENT_WIDTH = 480
 SAMPLES = 4
 _TOLERANCE = 0.05
 """Seconds a source frame may lie past the rollout's end and still show its last state."""
@@ -103,7 +104,7 @@ def compare_run(run: RunFolder, progress: Progress) -> str:
         notes.append("the executed motion has its own timing; source frames are matched to it at the events")
     progress(0.9, "sheets and film")
     comparison = write_comparison(run.compare, views, reconstructed.events, notes)
-    means = {name: comparison.mean(f"{name.lower()}/ssim") for name in ROWS[1:]}
+    means = {name: comparison.mean(f"{name.lower()}/ssim") for name in RENDERINGS[1:]}
     parts = [f"{name} {'none' if value is None else f'{value:.2f}'}" for name, value in means.items()]
     return f"{len(comparison.frames)} frames in {len(views)} views; similarity to the video (SSIM): {', '.join(parts)}"
 
@@ -217,15 +218,15 @@ def write_comparison(
         view.frames = [_scored(view, entry) for entry in view.frames]
     sheets = {"overview": _overview(folder, views[0])}
     for event in events:
-        tiles, columns = [], []
+        tiles, labels = [], []
         for view in views:
             frame = next((entry for entry in view.frames if event.id in entry.events), None)
             if frame is not None:
-                tiles.append(view.tiles(frame.frame))
-                columns.append(f"{view.camera.name}, frame {frame.frame}, {frame.time:.2f} s")
+                tiles.append([fit(tile, EVENT_WIDTH) for tile in view.tiles(frame.frame)])
+                labels.append(f"{view.camera.name}\nframe {frame.frame}\n{frame.time:.2f} s")
         if tiles:
             sheets[event.id] = f"{event.id}.png"
-            write_png(folder / sheets[event.id], contact_sheet(_rows(tiles), ROWS, columns))
+            write_png(folder / sheets[event.id], contact_sheet(tiles, labels, RENDERINGS))
     _film(folder / "comparison.mp4", views[0])
     comparison = Comparison(
         frames=tuple(entry for view in views for entry in view.frames),
@@ -237,19 +238,12 @@ def write_comparison(
     return comparison
 
 
-def _rows(columns: Sequence[Sequence[Image]]) -> list[list[Image]]:
-    """Columns of tiles as rows, all scaled to the height of the smallest."""
-    height = min(column[0].shape[0] for column in columns)
-    scaled = [[fit(tile, round(tile.shape[1] * height / tile.shape[0])) for tile in column] for column in columns]
-    return [[column[row][:height] for column in scaled] for row in range(len(ROWS))]
-
-
 def _overview(folder: Path, view: ViewComparison) -> str:
     chosen = np.linspace(0, len(view.frames) - 1, min(len(view.frames), OVERVIEW_COLUMNS)).round().astype(int)
     entries = [view.frames[index] for index in chosen]
     tiles = [[fit(tile, 320) for tile in view.tiles(entry.frame)] for entry in entries]
     columns = [f"{entry.time:.2f} s" for entry in entries]
-    write_png(folder / "overview.png", contact_sheet(_rows(tiles), ROWS, columns))
+    write_png(folder / "overview.png", contact_sheet(list(zip(*tiles, strict=True)), RENDERINGS, columns))
     return "overview.png"
 
 
@@ -258,7 +252,7 @@ def _film(path: Path, view: ViewComparison) -> None:
     for entry in view.frames:
         events = f", {', '.join(entry.events)}" if entry.events else ""
         caption = f"{view.camera.name}, frame {entry.frame}, {entry.time:.2f} s{events}"
-        pictures.append(film_frame(view.tiles(entry.frame), ROWS, caption))
+        pictures.append(film_frame(view.tiles(entry.frame), RENDERINGS, caption))
         times.append(entry.time)
     write_film(path, pictures, times)
 

@@ -76,8 +76,10 @@ def status(value: str) -> Markup:
 
 
 def number(value: float | None, unit: str = "") -> str:
-    """A measured value with its unit; a dash when there is none."""
+    """A measured value with its unit, short lengths in millimetres; a dash when there is none."""
     if value is None:
         return "–"
-    shown = f"{value:.4g}"
+    if unit == "m" and abs(value) < 0.1:
+        value, unit = value * 1e3, "mm"
+    shown = "<0.0001" if 0 < abs(value) < 1e-4 else f"{value:.4g}"
     return f"{shown} {unit}".strip()

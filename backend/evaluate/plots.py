@@ -51,7 +51,7 @@ def tcp_path(record: Record) -> bytes | None:
     above.set_xlabel("x (m)")
     above.set_ylabel("y (m)")
     above.set_aspect("equal", adjustable="datalim")
-    above.set_title("tcp from above", loc="left")
+    above.set_title("tcp from above", loc="left", fontsize=9)
     _finish(height, record, "tcp height (m)")
     return _svg(figure, "tcp")
 
@@ -144,10 +144,13 @@ def _figure(columns: int) -> tuple[Any, list[Any]]:
 def _finish(axes: Any, record: Record, label: str) -> None:
     axes.set_xlabel("time since the demonstration's start (s)", fontsize=9)
     axes.set_title(label, loc="left", fontsize=9)
+    near = 0.04 * float(np.ptp(axes.get_xlim()))
+    drop, last = 0, -np.inf
     for number, event in enumerate(record.events):
+        drop, last = (drop + 9 if event.onset - last < near else 0), event.onset
         axes.axvline(event.onset, color="0.6", linewidth=0.7, zorder=0)
         axes.annotate(
-            str(number + 1), (event.onset, 1.0), xycoords=("data", "axes fraction"), xytext=(1.5, -8),
+            str(number + 1), (event.onset, 1.0), xycoords=("data", "axes fraction"), xytext=(1.5, -8 - drop),
             textcoords="offset points", fontsize=7, color="0.35",
         )  # fmt: skip
     if axes.get_legend_handles_labels()[0]:

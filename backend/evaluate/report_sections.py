@@ -118,7 +118,8 @@ def events(run: RunDocuments) -> Markup:
     if run.comparison is not None:
         for index, event in enumerate(motion.events):
             if event.id in run.comparison.sheets:
-                caption = f"Event {index + 1}: {event.relation}, {event.subject} – {event.object}."
+                pair = f"{event.subject} – {event.object}" if event.object else event.subject
+                caption = f"Event {index + 1}: {event.relation}, {pair}."
                 children.append(_sheet(run, event.id, caption))
     return section("Events", *children)
 

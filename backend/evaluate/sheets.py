@@ -45,14 +45,14 @@ def contact_sheet(tiles: Sequence[Sequence[Image]], rows: Sequence[str], columns
 
     Args:
         tiles: rows of pictures; all of one column have one size, all of one row one height.
-        rows: labels on the left.
+        rows: labels on the left, of one or more lines.
         columns: labels on top.
     """
     widths = [tile.shape[1] for tile in tiles[0]]
     heights = [row[0].shape[0] for row in tiles]
     size = _text_size(int(np.median(widths)))
     font = _font(size)
-    left = max(int(font.getlength(label)) for label in rows) + 2 * _GAP
+    left = max(int(font.getlength(line)) for label in rows for line in label.split("\n")) + 2 * _GAP
     top = size + 2 * _GAP
     canvas = Pil.new("RGB", (left + sum(widths) + _GAP * len(widths), top + sum(heights) + _GAP * len(heights)), _PAPER)
     draw = ImageDraw.Draw(canvas)

@@ -17,6 +17,8 @@ LINEAR_SPEED = 0.2
 ANGULAR_SPEED = 1.0
 """Default mean tcp turning speed in rad/s."""
 _MIN_DURATION = 0.2
+_MOST_SLOWED = 12.0
+"""A segment that would have to run this much slower passes a singularity."""
 
 
 class UnreachableError(InputError):
@@ -180,12 +182,11 @@ def cartesian_path(
     phases: dict[str, tuple[float, float]] = {}
     count = 0
     for index, waypoint in enumerate(waypoints):
-        moved, worst = _tracked(kinematics, q, pose, waypoint, dt)
-        if worst[0] > tolerance or worst[1] > 10 * tolerance:
+        moved, why = _tracked(kinematics, q, pose, waypoint, dt=dt, tolerance=tolerance)
+        if why:
             where = ", ".join(f"{value:.3f}" for value in waypoint.pose[:3, 3])
             raise UnreachableError(
-                f"robot {kinematics.robot.name} cannot reach ({where}) m in phase {waypoint.label or index}: "
-                f"tcp error {worst[0] * 1000:.1f} mm, {np.degrees(worst[1]):.1f} deg"
+                f"robot {kinematics.robot.name} cannot reach ({where}) m in phase {waypoint.label or index}: {why}"
             )
         ramp = width + (waypoint.opening - width) * np.arange(1, len(moved) + 1) / len(moved)
         rest = round(waypoint.hold / dt)
@@ -200,19 +201,24 @@ def cartesian_path(
 
 
 def _tracked(
-    kinematics: Kinematics, q: Array, pose: Array, waypoint: Waypoint, dt: float
-) -> tuple[Array, tuple[float, float]]:
-    """Joints of one segment, slowed until they keep the limits, and the worst tcp error along it."""
+    kinematics: Kinematics, q: Array, pose: Array, waypoint: Waypoint, *, dt: float, tolerance: float
+) -> tuple[Array, str]:
+    """Joints of one segment, slowed until they keep the limits, and why they cannot be used, or ""."""
     if waypoint.joints is not None:
-        return joint_segment(q, waypoint.joints, dt), (0.0, 0.0)
+        return joint_segment(q, waypoint.joints, dt), ""
     duration = segment_duration(pose, waypoint.pose, waypoint.speed)
     for _ in range(4):
         block = kinematics.track(segment(pose, waypoint.pose, duration, dt), q)
+        position, rotation = block.worst()
+        if position > tolerance or rotation > 10 * tolerance:
+            return block.qpos, f"tcp error {position * 1000:.1f} mm, {np.degrees(rotation):.1f} deg"
         factor = limit_factor(np.vstack([q, q, block.qpos, block.qpos[-1]]), dt)
-        if factor <= 1.01 or factor > 50:
+        if factor <= 1.01:
             break
+        if factor > _MOST_SLOWED:
+            return block.qpos, f"a joint would have to be {factor:.0f} times faster than it can"
         duration *= 1.02 * factor
-    return block.qpos, block.worst()
+    return block.qpos, ""
 
 
 def joint_segment(start: Array, end: Array, dt: float = CONTROL_DT, share: float = 0.5) -> Array:

@@ -43,6 +43,8 @@ class World:
         self.bodies = {body.name: _body_id(model, body.name) for body in scene.bodies}
         self.entities = [WORLD, *self.bodies, *self.robots]
         self.owner = self._owners()
+        free = np.flatnonzero(model.jnt_type == int(mujoco.mjtJoint.mjJNT_FREE))
+        self._free = {int(model.jnt_bodyid[joint]): int(joint) for joint in free}
 
     @classmethod
     def load(cls, scene_folder: Path, mjcf_folder: Path) -> "World":
@@ -75,11 +77,7 @@ class World:
 
     def free_joint(self, body: str) -> int | None:
         """The free joint of a body, if it has one."""
-        index = self.bodies[body]
-        for joint in range(self.model.njnt):
-            if int(self.model.jnt_bodyid[joint]) == index and int(self.model.jnt_type[joint]) == 0:
-                return joint
-        return None
+        return self._free.get(self.bodies[body])
 
     def weight(self, body: str) -> float:
         """Newtons of a body with everything attached to it."""

@@ -224,7 +224,7 @@ def _documents(
         checkpoint_sha256=None if tracker is None else tracker.sha256,
         frames={name: len(view.images) for name, view in footage.views.items()},
         times={name: tuple(float(time) for time in view.times) for name, view in footage.views.items()},
-        sizes={name: view.size for name, view in footage.views.items()},
+        sizes={name: (view.size[1], view.size[0]) for name, view in footage.views.items()},
         objects=tuple(observed),
         holds=footage.holds,
         notes=tuple(notes),

@@ -12,6 +12,8 @@ from backend.perception.segmentation import Box, mask_box
 
 CHANGE = 12.0
 """Lab difference (lightness halved) that counts as a change between two still pictures."""
+SHADOW = 0.95
+"""A change of log lightness up to this, without a change of chroma, can be a shadow."""
 SMALLEST, LARGEST = 0.0003, 0.06
 """Share of the picture that a proposal covers at least and at most."""
 
@@ -31,7 +33,7 @@ def changed_regions(before: Image, after: Image, hidden: Mask | None) -> list[Pr
     first, second = lab(before), lab(after)
     tint = np.linalg.norm(chroma(first) - chroma(second), axis=-1)
     light = np.abs(np.log((first[..., 0] + 8) / (second[..., 0] + 8)))
-    changed = (difference(first, second) > CHANGE) & ((tint > 5) | (light > 0.35))
+    changed = (difference(first, second) > CHANGE) & ((tint > 5) | (light > SHADOW))
     if hidden is not None:
         changed &= ~(cv2.dilate(hidden.astype(np.uint8), np.ones((5, 5), np.uint8)) > 0)
     return components(changed, first)
@@ -54,8 +56,8 @@ def standing_out(picture: Image, near: npt.NDArray[np.float64], radius: float, h
     like = (difference(values, np.broadcast_to(ground, values.shape).astype(np.float32)) < 22) & valid
     local = _spread(values, like, max(9, round(radius / 3) | 1))
     tint = np.linalg.norm(chroma(values) - chroma(local), axis=-1)
-    light = values[..., 0] - local[..., 0]
-    apart = (tint > 9) | (light < -22) | (light > 14)
+    light = np.log((values[..., 0] + 8) / (local[..., 0] + 8))
+    apart = (tint > 9) | (light < -SHADOW) | (values[..., 0] > local[..., 0] + 14)
     return components(apart & valid, values)
 
 
@@ -75,20 +77,49 @@ def components(pixels: Mask, values: Floats) -> list[Proposal]:
     size = max(2, round(pixels.shape[1] / 240))
     work = cv2.morphologyEx(pixels.astype(np.uint8), cv2.MORPH_OPEN, np.ones((2, 2), np.uint8))
     work = cv2.morphologyEx(work, cv2.MORPH_CLOSE, np.ones((size + 1, size + 1), np.uint8))
-    count, labels, stats, centroids = cv2.connectedComponentsWithStats(work)
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(work)
     found = []
     for k in range(1, count):
         area = int(stats[k, cv2.CC_STAT_AREA])
         if not SMALLEST * pixels.size <= area <= LARGEST * pixels.size:
             continue
         mask = labels == k
-        box = mask_box(mask)
-        assert box is not None
-        if min(box[2] - box[0], box[3] - box[1]) < 4:
-            continue
-        center = (float(centroids[k][0]), float(centroids[k][1]))
-        found.append(Proposal(mask, box, center, np.median(values[mask], axis=0).astype(np.float32)))
+        found += [_proposal(part, values) for part in (mask, *split_by_color(mask, values)) if _thick(part)]
     return sorted(found, key=lambda item: -int(item.mask.sum()))
+
+
+def split_by_color(mask: Mask, values: Floats) -> list[Mask]:
+    """The parts of a region that has two clearly different chromas: things that touch in the picture, or one pattern."""
+    pixels = chroma(values[mask]).astype(np.float32)
+    if len(pixels) < 40:
+        return []
+    cv2.setRNGSeed(7)
+    stop = (cv2.TERM_CRITERIA_EPS + cv2.TERM_CRITERIA_MAX_ITER, 20, 0.5)
+    _, assigned, centers = cv2.kmeans(pixels, 2, np.empty((0, 1), np.int32), stop, 3, cv2.KMEANS_PP_CENTERS)
+    share = float(assigned.mean())
+    if np.linalg.norm(centers[0] - centers[1]) < 25 or not 0.12 < share < 0.88:
+        return []
+    parts = []
+    for label in (0, 1):
+        part = np.zeros_like(mask)
+        part[mask] = assigned[:, 0] == label
+        opened = cv2.morphologyEx(part.astype(np.uint8), cv2.MORPH_OPEN, np.ones((2, 2), np.uint8))
+        count, labels, stats, _ = cv2.connectedComponentsWithStats(opened)
+        parts += [labels == k for k in range(1, count) if stats[k, cv2.CC_STAT_AREA] > 0.1 * mask.sum()]
+    return [part for part in parts if part.sum() >= SMALLEST * mask.size]
+
+
+def _thick(mask: Mask) -> bool:
+    box = mask_box(mask)
+    return box is not None and min(box[2] - box[0], box[3] - box[1]) >= 4
+
+
+def _proposal(mask: Mask, values: Floats) -> Proposal:
+    box = mask_box(mask)
+    assert box is not None
+    rows, columns = np.nonzero(mask)
+    center = (float(columns.mean()), float(rows.mean()))
+    return Proposal(mask, box, center, np.median(values[mask], axis=0).astype(np.float32))
 
 
 def alike(first: Floats, second: Floats) -> float:

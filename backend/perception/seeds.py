@@ -180,11 +180,9 @@ def _associate(
         if len(group) > 1:
             scored.append((score, group, place))
     result: list[tuple[dict[str, Proposal], Floats | None]] = []
-    used: set[tuple[str, int]] = set()
     for _, group, place in sorted(scored, key=lambda row: -row[0]):
-        keys = {(name, id(item)) for name, item in group.items()}
-        if not keys & used:
-            used |= keys
+        taken = [other for other, _ in result]
+        if not any(_shares(group[name], other[name]) for other in taken for name in set(group) & set(other)):
             result.append((group, place))
     return result
 

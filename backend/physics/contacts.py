@@ -51,46 +51,47 @@ class Contacts:
 
     def partners(self, body: str, begin: int, end: int) -> list[str]:
         """Entities that touch `body` with any force in the steps `[begin, end)`."""
-        index = self.world.index(body)
-        rows = self._window(begin, end) & (self.force[:, 0] > 0)
+        index, rows = self.world.index(body), self._window(begin, end)
+        owner = self.owner[rows][self.force[rows, 0] > 0]
         touched = np.zeros(len(self.world.entities), dtype=bool)
-        touched[self.owner[rows & (self.owner[:, 0] == index), 1]] = True
-        touched[self.owner[rows & (self.owner[:, 1] == index), 0]] = True
+        touched[owner[owner[:, 0] == index, 1]] = True
+        touched[owner[owner[:, 1] == index, 0]] = True
         touched[index] = False
         return [self.world.entities[item] for item in np.flatnonzero(touched)]
 
     def penetration(self, begin: int, end: int) -> dict[tuple[str, str], float]:
         """Deepest overlap in metres per pair of entities in the steps `[begin, end)`; a robot's own parts excepted."""
-        rows = self._window(begin, end) & (self.distance < 0) & (self.owner[:, 0] != self.owner[:, 1])
+        rows = self._window(begin, end)
+        first, second, depth = self.owner[rows, 0], self.owner[rows, 1], -self.distance[rows]
+        order = np.argsort(depth)
         deepest = np.zeros((len(self.world.entities),) * 2)
-        low, high = self.owner[rows].min(axis=1), self.owner[rows].max(axis=1)
-        np.maximum.at(deepest, (low, high), -self.distance[rows])
+        deepest[first[order], second[order]] = depth[order]  # the last one written, the deepest, stays
+        deepest = np.triu(np.maximum(deepest, deepest.T), 1)
         names = self.world.entities
-        return {(names[a], names[b]): float(deepest[a, b]) for a, b in zip(*np.nonzero(deepest), strict=True)}
+        return {(names[a], names[b]): float(deepest[a, b]) for a, b in zip(*np.nonzero(deepest > 0), strict=True)}
 
     def pad_normals(self, robot: str, side: str, body: str, begin: int, end: int) -> tuple[Array, Array, Ids]:
         """World normals `(K, 3)` from pad to body, their forces `(K,)` and steps `(K,)`."""
-        pads = np.isin(self.geom, self.world.robots[robot].pads[side])
-        target = self.owner == self.world.index(body)
+        window = self._window(begin, end)
+        pads = np.isin(self.geom[window], self.world.robots[robot].pads[side])
+        target = self.owner[window] == self.world.index(body)
         forward = pads[:, 0] & target[:, 1]
-        rows = self._window(begin, end) & (forward | (pads[:, 1] & target[:, 0])) & (self.force[:, 0] > 0)
-        normals = np.where(forward[rows, None], self.frame[rows, 0], -self.frame[rows, 0])
-        return normals, self.force[rows, 0], self.tick[rows]
+        force = self.force[window, 0]
+        rows = (forward | (pads[:, 1] & target[:, 0])) & (force > 0)
+        frame = self.frame[window, 0][rows]
+        return np.where(forward[rows, None], frame, -frame), force[rows], self.tick[window][rows]
 
     def _between(self, first: str, second: str) -> Ids:
         a, b = self.owner == self.world.index(first), self.owner == self.world.index(second)
         return np.asarray((a[:, 0] & b[:, 1]) | (a[:, 1] & b[:, 0]))
 
-    def _window(self, begin: int, end: int) -> Ids:
-        return np.asarray((self.tick >= begin) & (self.tick < end))
+    def _window(self, begin: int, end: int) -> slice:
+        """Rows of the steps `[begin, end)`; ticks only ever rise."""
+        first, last = np.searchsorted(self.tick, (begin, end))
+        return slice(int(first), int(last))
 
     def _per_tick(self, rows: Ids, values: Array) -> Array:
         return np.bincount(self.tick[rows], values[rows], minlength=self.steps).astype(np.float64)
-
-
-_NOTHING = (
-    np.zeros(0, dtype=np.int64), np.zeros((0, 2), dtype=np.int64), np.zeros(0), np.zeros((0, 3)), np.zeros((0, 3, 3)),
-)  # fmt: skip
 
 
 class ContactRecorder:
@@ -100,45 +101,59 @@ class ContactRecorder:
         self._world = world
         self._model = world.model
         self._elliptic = int(world.model.opt.cone) == int(mujoco.mjtCone.mjCONE_ELLIPTIC)
-        self._rows: list[tuple[Array, ...]] = []
+        self._slippery = bool((world.model.geom_condim < 3).any())
         self._ticks: list[int] = []
-        self._parts: list[tuple[Array, ...]] = []
+        self._columns: tuple[list[Array], ...] = ([], [], [], [], [])
+        self._tangents: list[Array] = []
+        self._done = (
+            np.zeros(0, dtype=np.int64), np.zeros((0, 2), dtype=np.int64), np.zeros(0), np.zeros((0, 3)),
+            np.zeros((0, 9)),
+        )  # fmt: skip
 
     def record(self, tick: int, data: mujoco.MjData) -> None:
         """Take the contacts of the step just made."""
         if not data.ncon:
             return
         contact = data.contact
-        force = data.efc_force.copy() if self._elliptic else self._decoded(data)
+        geom, distance, frame, address, force = self._columns
         self._ticks.append(tick)
-        self._rows.append((
-            contact.geom.copy(), contact.dist.copy(), contact.frame.copy(), contact.efc_address.copy(),
-            contact.dim.copy(), force,
-        ))  # fmt: skip
+        geom.append(contact.geom.copy())
+        distance.append(contact.dist.copy())
+        frame.append(contact.frame.copy())
+        address.append(contact.efc_address.copy())
+        force.append(data.efc_force.copy() if self._elliptic else self._decoded(data))
+        if self._slippery:
+            self._tangents.append(contact.dim >= 3)
 
     def finish(self, steps: int) -> Contacts:
         """All contacts so far of a run of `steps` control steps; rows decoded before are not decoded again."""
-        if self._rows:
-            self._parts.append(self._decode())
-            self._rows, self._ticks = [], []
-        if len(self._parts) > 1:
-            self._parts = [tuple(np.concatenate(column) for column in zip(*self._parts, strict=True))]
-        tick, geom, distance, force, frame = self._parts[0] if self._parts else _NOTHING
-        return Contacts(self._world, steps, tick, geom, self._world.owner[geom], distance, force, frame)
+        if self._ticks:
+            tick, geom, distance, force, frame = self._done
+            more = self._decode()
+            self._done = (
+                np.concatenate([tick, more[0]]), np.concatenate([geom, more[1]]), np.concatenate([distance, more[2]]),
+                np.concatenate([force, more[3]]), np.concatenate([frame, more[4]]),
+            )  # fmt: skip
+        tick, geom, distance, force, frame = self._done
+        return Contacts(
+            self._world, steps, tick, geom, self._world.owner[geom], distance, force, frame.reshape(-1, 3, 3)
+        )
 
-    def _decode(self) -> tuple[Array, ...]:
-        columns = [np.concatenate(column) for column in zip(*self._rows, strict=True)]
-        geom, distance, frame, address, dim, force = columns
-        counts = np.array([len(row[0]) for row in self._rows])
+    def _decode(self) -> tuple[Ids, Ids, Array, Array, Array]:
+        """Ticks, geoms, distances, forces and frames recorded since the last time."""
+        geom, distance, frame, address, force = (np.concatenate(column) for column in self._columns)
+        counts = np.array([len(row) for row in self._columns[0]])
         if self._elliptic:
-            lengths = np.array([len(row[5]) for row in self._rows])
-            offset = np.repeat(np.concatenate([[0], np.cumsum(lengths)[:-1]]), counts)
+            lengths = np.array([len(row) for row in self._columns[4]])
+            offset = np.repeat(np.cumsum(lengths) - lengths, counts)
             padded = np.append(force, (0.0, 0.0, 0.0))
-            rows = np.where(address >= 0, address + offset, len(force))[:, None] + np.arange(3)
-            force = padded[rows]
-            force[(dim < 3) | (address < 0), 1:] = 0.0
+            force = padded[np.where(address >= 0, address + offset, len(force))[:, None] + np.arange(3)]
             force[address < 0] = 0.0
-        return np.repeat(self._ticks, counts), geom.astype(np.int64), distance, force, frame.reshape(-1, 3, 3)
+            if self._slippery:
+                force[~np.concatenate(self._tangents), 1:] = 0.0
+        ticks = np.repeat(self._ticks, counts)
+        self._ticks, self._tangents, self._columns = [], [], ([], [], [], [], [])
+        return ticks, geom.astype(np.int64), distance, force, frame
 
     def _decoded(self, data: mujoco.MjData) -> Array:
         force = np.zeros((data.ncon, 6))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
 import mujoco
 import numpy as np
@@ -23,7 +24,7 @@ class Recording:
         qvel: `(N, nv)`.
         bodies: by name `(N, 7)` world position and wxyz of the body frame; static bodies too.
         tcp: by robot `(N, 4, 4)`.
-        opening: by robot `(N,)` metres between the pads.
+        pads: `(N, 2 robots, 7)` poses of the bodies that hold the pads, left before right.
         contacts: every contact.
         warnings: MuJoCo's counters that are above zero.
         states: `mjSTATE_INTEGRATION` vectors by label.
@@ -34,7 +35,7 @@ class Recording:
     qvel: Array
     bodies: dict[str, Array]
     tcp: dict[str, Array]
-    opening: dict[str, Array]
+    pads: Array
     contacts: Contacts
     warnings: dict[str, int]
     states: dict[str, Array]
@@ -47,6 +48,23 @@ class Recording:
     def finite(self) -> bool:
         """Whether every state is finite."""
         return bool(np.isfinite(self.qpos).all() and np.isfinite(self.qvel).all())
+
+    @cached_property
+    def opening(self) -> dict[str, Array]:
+        """By robot `(N,)` metres between the pads: the narrowest gap between their faces."""
+        result, column = {}, 0
+        for name, parts in self.contacts.world.robots.items():
+            faces = {} if parts.robot.gripper is None else parts.robot.gripper.faces
+            gap = np.zeros(self.steps)
+            for side in SIDES if faces else ():
+                pad, rows, frame = faces[side], self.pads[:, column], self.tcp[name]
+                turned = np.einsum("nij,ej->nei", quaternion_matrix(rows[:, 3:]), np.array(pad.edges))
+                from_tcp = rows[:, None, :3] + turned - frame[:, None, :3, 3]
+                gap += (pad.side * np.einsum("nei,ni->ne", from_tcp, frame[:, :3, 1])).min(axis=1)
+                column += 1
+            if faces:
+                result[name] = gap
+        return result
 
     def matrix(self, body: str, tick: int) -> Array:
         """World pose `(4, 4)` of a body at a step."""
@@ -86,32 +104,33 @@ class Executor:
         steps = controls.steps
         self._qpos = np.zeros((steps, self._model.nq))
         self._qvel = np.zeros((steps, self._model.nv))
-        self._xpos = np.zeros((steps, len(self._bodies), 3))
-        self._xquat = np.zeros((steps, len(self._bodies), 4))
-        self._site_xpos = np.zeros((steps, len(self._sites), 3))
-        self._site_xmat = np.zeros((steps, len(self._sites), 9))
-        self._opening = {name: np.zeros(steps) for name, parts in world.robots.items() if parts.faces}
-        self._measured = 0
+        self._xpos = np.zeros((steps, self._model.nbody, 3))
+        self._xquat = np.zeros((steps, self._model.nbody, 4))
+        self._site_xpos = np.zeros((steps, self._model.nsite, 3))
+        self._site_xmat = np.zeros((steps, self._model.nsite, 9))
 
     def run(self, until: int) -> None:
         """Advance to control step `until` (exclusive)."""
-        model, data, ctrl = self._model, self._data, self._data.ctrl
-        qpos, qvel, xpos, xquat = data.qpos, data.qvel, data.xpos, data.xquat
-        site_xpos, site_xmat = data.site_xpos, data.site_xmat
-        bodies, sites, rest = self._bodies, self._sites, self.substeps - 1
+        model, data, rest = self._model, self._data, self.substeps - 1
+        ctrl, qpos, qvel = data.ctrl, data.qpos, data.qvel
+        xpos, xquat, site_xpos, site_xmat = data.xpos, data.xquat, data.site_xpos, data.site_xmat
+        all_ctrl, all_qpos, all_qvel = self.controls.ctrl, self._qpos, self._qvel
+        all_xpos, all_xquat, all_site_xpos, all_site_xmat = (
+            self._xpos, self._xquat, self._site_xpos, self._site_xmat,
+        )  # fmt: skip
         step, record, marks = mujoco.mj_step, self._recorder.record, self._marks
         with _quiet():
             for tick in range(self.tick, min(until, self.controls.steps)):
                 for label in marks.get(tick, ()):
                     self._states[label] = self._full_state()
-                ctrl[:] = self.controls.ctrl[tick]
-                self._qpos[tick] = qpos
-                self._qvel[tick] = qvel
+                ctrl[:] = all_ctrl[tick]
+                all_qpos[tick] = qpos
+                all_qvel[tick] = qvel
                 step(model, data)
-                xpos.take(bodies, 0, self._xpos[tick], "clip")
-                xquat.take(bodies, 0, self._xquat[tick], "clip")
-                site_xpos.take(sites, 0, self._site_xpos[tick], "clip")
-                site_xmat.take(sites, 0, self._site_xmat[tick], "clip")
+                all_xpos[tick] = xpos
+                all_xquat[tick] = xquat
+                all_site_xpos[tick] = site_xpos
+                all_site_xmat[tick] = site_xmat
                 record(tick, data)
                 if rest:
                     step(model, data, rest)
@@ -120,42 +139,24 @@ class Executor:
     def recording(self) -> Recording:
         """Everything so far."""
         steps = self.tick
-        poses = np.concatenate([self._xpos[:steps], self._xquat[:steps]], axis=2)
+        poses = np.concatenate([self._xpos[:steps, self._bodies], self._xquat[:steps, self._bodies]], axis=2)
         tcp = {}
         for index, name in enumerate(self.world.robots):
             frame = np.tile(np.eye(4), (steps, 1, 1))
-            frame[:, :3, :3] = self._site_xmat[:steps, index].reshape(-1, 3, 3)
-            frame[:, :3, 3] = self._site_xpos[:steps, index]
+            frame[:, :3, :3] = self._site_xmat[:steps, self._sites[index]].reshape(-1, 3, 3)
+            frame[:, :3, 3] = self._site_xpos[:steps, self._sites[index]]
             tcp[name] = frame
-        self._measure_openings(poses, tcp)
         return Recording(
             time=np.arange(steps) * self.controls.dt,
             qpos=self._qpos[:steps],
             qvel=self._qvel[:steps],
             bodies={name: poses[:, index] for index, name in enumerate(self.world.bodies)},
             tcp=tcp,
-            opening={name: values[:steps] for name, values in self._opening.items()},
+            pads=poses[:, len(self.world.bodies) :],
             contacts=self._recorder.finish(steps),
             warnings=self._warnings(),
             states=dict(self._states),
         )
-
-    def _measure_openings(self, poses: Array, tcp: dict[str, Array]) -> None:
-        """Gap between the pads at the steps since it was last measured."""
-        fresh = slice(self._measured, self.tick)
-        self._measured = self.tick
-        column = len(self.world.bodies)
-        for name, parts in self.world.robots.items():
-            gripper = parts.robot.gripper
-            for side in SIDES if gripper is not None and parts.faces else ():
-                pad = gripper.faces[side]
-                rows, frame = poses[fresh, column], tcp[name][fresh]
-                edges = rows[:, None, :3] + np.einsum(
-                    "nij,ej->nei", quaternion_matrix(rows[:, 3:]), np.array(pad.edges)
-                )
-                across = np.einsum("nei,ni->ne", edges - frame[:, None, :3, 3], frame[:, :3, 1])
-                self._opening[name][fresh] += (pad.side * across).min(axis=1)
-                column += 1
 
     def _full_state(self) -> Array:
         kind = mujoco.mjtState.mjSTATE_INTEGRATION
@@ -164,7 +165,7 @@ class Executor:
         return state
 
     def _warnings(self) -> dict[str, int]:
-        counts = [int(item.number) for item in self._data.warning]
+        counts = self._data.warning.number.tolist()
         return {_WARNINGS[index]: count for index, count in enumerate(counts) if count}
 
 

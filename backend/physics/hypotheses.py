@@ -59,6 +59,8 @@ def hypotheses(bench: Bench, attempt: Attempt, outcome: Outcome) -> Iterator[Att
     hold = outcome.hold
     if hold is None or outcome.failed in {None, "settle"}:
         return
+    if any(check.value is None or check.name == "predicates" for check in outcome.failures):
+        return  # nothing to improve on: a state that is not finite, a container without a cavity
     if outcome.failed in {"approach", "orientation", "closure", "load", "transport"}:
         yield from _grasp_shifts(bench, attempt, hold, outcome)
         yield from _squeezes(attempt, outcome)

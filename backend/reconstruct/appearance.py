@@ -21,6 +21,8 @@ TEXTURE = 128
 FACING = 0.15
 """Least cosine between a texel's normal and the view that may colour it."""
 DEPTH_SLACK = 0.006
+WIDE = 1500
+"""Pixels of mask from which two, not one, are left out along its edge."""
 
 
 def bake_object(fitted: Fitted, pictures: Pictures, folder: Path) -> Material:
@@ -61,7 +63,9 @@ def _seen(
     towards /= np.linalg.norm(towards, axis=1, keepdims=True)
     facing = np.einsum("nk,nk->n", normals @ pose[:3, :3].T, towards)
     shown = in_view(lens, pixels, depth) & (facing > FACING)
-    inside = cv2.erode(outline.mask.astype(np.uint8), np.ones((3, 3), np.uint8)).astype(bool) & ~outline.hidden
+    edge = 2 if np.count_nonzero(outline.mask) > WIDE else 1
+    inside = cv2.erode(outline.mask.astype(np.uint8), np.ones((3, 3), np.uint8), iterations=edge) > 0
+    inside &= ~outline.hidden
     column = np.clip(np.round(pixels[:, 0]).astype(int), 0, lens.size[0] - 1)
     row = np.clip(np.round(pixels[:, 1]).astype(int), 0, lens.size[1] - 1)
     shown &= inside[row, column]

@@ -19,8 +19,10 @@ from backend.reconstruct.metrology import assign_holds
 from backend.reconstruct.objects import Ground, Sources, cavities_of, fit_objects
 from backend.reconstruct.pictures import Pictures, frame_clock
 from backend.reconstruct.placement import Fitted
+from backend.reconstruct.spans import Span
 from backend.reconstruct.surroundings import build_table, ground_footprints, lights_for
 from backend.reconstruct.tracks import motion_arrays
+from backend.reconstruct.video_only import fit_video, video_arrays, video_events
 from backend.reconstruct.views import calibrated_lenses
 from mjcf_export.errors import InputError
 from mjcf_export.frames import Array
@@ -57,9 +59,9 @@ def reconstruct(
     states = {robot.name: load_states(demo, robot.name) for robot in demo.robots if robot.states is not None}
     lenses, notes = calibrated_lenses(demo, observations)
     if not lenses:
-        from backend.reconstruct.video_only import reconstruct_video
-
-        return reconstruct_video(demo, observations, masks, scene_folder, pictures, progress)
+        lens, fitted, ground, spans, said = fit_video(demo, observations, masks, pictures, progress)
+        parts = Parts((lens,), states, fitted, ground, [*notes, *said], spans)
+        return assemble(demo, observations, masks, scene_folder, pictures, parts, progress)
     if refine_cameras and any(not lens.frozen for lens in lenses):
         lenses, said = refine_lenses(demo, lenses, pictures, states, progress)
         notes += said
@@ -94,12 +96,14 @@ class Parts:
         fitted: Sequence[Fitted],
         ground: Ground,
         notes: Sequence[str],
+        spans: Mapping[str, Span] | None = None,
     ) -> None:
         self.lenses = lenses
         self.states = states
         self.fitted = fitted
         self.ground = ground
         self.notes = notes
+        self.spans = spans
 
 
 def sources_of(
@@ -127,8 +131,12 @@ def assemble(
 ) -> tuple[Scene, Motion, dict[str, Array]]:
     """The documents from the fitted parts."""
     frame_times = {view: np.array(times) for view, times in observations.times.items()}
-    arrays = motion_arrays(parts.fitted, parts.states, frame_clock(list(frame_times.values())))
-    events = find_events(parts.fitted, arrays, frame_times, cavities_of(parts.fitted))
+    if parts.spans is not None:
+        arrays = video_arrays(parts.fitted, parts.spans, observations, masks)
+        events = video_events(parts.fitted, parts.spans, observations)
+    else:
+        arrays = motion_arrays(parts.fitted, parts.states, frame_clock(list(frame_times.values())))
+        events = find_events(parts.fitted, arrays, frame_times, cavities_of(parts.fitted))
     robots = scene_robots(demo, parts.states)
     bodies, materials = [], []
     for index, item in enumerate(parts.fitted):
@@ -137,11 +145,8 @@ def assemble(
         materials.append(material)
         bodies.append(scene_body(demo, observations, item, material))
     progress(0.93, "building the table")
-    footprints = ground_footprints(
-        parts.fitted,
-        [robot.base.matrix for robot in robots],
-        [r.tcp for r in parts.states.values() if r.tcp is not None],
-    )
+    paths = [record.tcp for record in parts.states.values() if record.tcp is not None]
+    footprints = ground_footprints(parts.fitted, paths, parts.ground.height)
     table, cover = build_table(
         parts.ground.name, parts.ground.height, parts.fitted, parts.lenses, pictures, masks, footprints, scene_folder,
         parts.ground.provenance,
@@ -158,7 +163,7 @@ def assemble(
         task=task_of(demo, parts.fitted, arrays),
     )
     motion = Motion(
-        robots=tuple(parts.states),
+        robots=tuple(parts.states) if parts.spans is None else (),
         source="recorded",
         duration=float(arrays["time"][-1]),
         events=events,

@@ -24,7 +24,7 @@ def task_of(demo: Demonstration, objects: Sequence[Fitted], arrays: Mapping[str,
     shapes = {fitted.name: fitted for fitted in objects}
     predicates: list[Predicate] = []
     for fitted in objects:
-        if not fitted.grips:
+        if len(fitted.poses) < 2:
             continue
         name, host = fitted.name, shapes.get(fitted.supports[-1])
         inside = host is not None and fits_inside(fitted, host)

@@ -1,7 +1,7 @@
 """Every object fitted: outlines gathered, families chosen, a common support height, walls, later rests."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from backend.reconstruct.placement import (
     rest_height,
 )
 from backend.reconstruct.rims import wall_of
+from backend.reconstruct.spans import Span, span_windows
 from backend.reconstruct.surroundings import table_name
 from mjcf_export.document import Provenance
 from mjcf_export.frames import Array
@@ -57,6 +58,8 @@ class Sources:
     grips: tuple[Grip, ...]
     end: float
     """When the demonstration ends, seconds."""
+    spans: Mapping[str, Span] = field(default_factory=dict)
+    """Carries read off the pictures, where there is no robot's record."""
 
     def handled(self) -> list[ObservedObject]:
         """The observed objects that are fitted: all but the support itself."""
@@ -64,6 +67,9 @@ class Sources:
 
     def windows(self, name: str) -> list[Window]:
         """When an object rests."""
+        if name in self.spans:
+            span = self.spans[name]
+            return span_windows(span, np.array(self.observations.times[span.view]))
         return rest_windows(name, self.grips, self.end)
 
     def size(self, name: str) -> Array | None:

@@ -19,12 +19,15 @@ from mjcf_export.shapes import texel_points
 
 THICKNESS = 0.04
 MARGIN = 0.12
+LOW = 0.12
 REACH = 1.1
 """The table is looked for this far around the objects (metres)."""
 CELL = 0.006
-TEXTURE = (768, 1152)
-ALIKE = 30.0
-"""Lab distance within which a patch of ground is table."""
+TEXTURE = (1024, 1536)
+ALIKE = 2.2
+"""Distance in units of the usual Lab spread within which a patch of ground is table."""
+LIGHTNESS = 3.0
+"""Shadows change lightness more than hue."""
 
 
 def table_name(demo: Demonstration) -> str:
@@ -103,7 +106,8 @@ def _extent(
         lab = cv2.cvtColor((colours / 255).astype(np.float32)[None], cv2.COLOR_RGB2LAB)[0]
         usual = np.median(lab[known & near], axis=0)
         spread = np.median(np.abs(lab[known & near] - usual), axis=0)
-        alike = known & (np.linalg.norm((lab - usual) / np.maximum(spread * 0.12, 1.0), axis=1) < ALIKE)
+        apart = (lab - usual) / (3.0 + 2 * spread) / (LIGHTNESS, 1.0, 1.0)
+        alike = known & (np.linalg.norm(apart, axis=1) < ALIKE)
     shape = grid.shape[:2]
     sheet = cv2.morphologyEx(alike.reshape(shape).astype(np.uint8), cv2.MORPH_CLOSE, np.ones((9, 9), np.uint8))
     sheet = cv2.morphologyEx(sheet, cv2.MORPH_OPEN, np.ones((7, 7), np.uint8))
@@ -136,10 +140,10 @@ def _ground_colours(
     pictures: Pictures,
     blockers: dict[str, npt.NDArray[np.bool_]],
 ) -> tuple[Array, npt.NDArray[np.bool_]]:
-    """Colours `(N, 3)` of ground points `(N, 2)` from the view that shows each largest, and which are known."""
+    """Colours `(N, 3)` of ground points `(N, 2)`, views blended and matched in brightness, and which are known."""
     points = np.column_stack([ground, np.full(len(ground), height)])
-    colours = np.zeros((len(points), 3))
-    best = np.zeros(len(points))
+    total = np.zeros((len(points), 3))
+    weight = np.zeros(len(points))
     for lens in lenses:
         pixels, depth = lens.project(points)
         shown = in_view(lens, pixels, depth)
@@ -147,12 +151,23 @@ def _ground_colours(
         row = np.clip(np.round(pixels[:, 1]).astype(int), 0, lens.size[1] - 1)
         shown &= ~blockers[lens.name][row, column]
         slope = np.abs((lens.pose[2, 3] - height) / np.linalg.norm(points - lens.pose[:3, 3], axis=1))
-        merit = np.where(shown, slope * (lens.intrinsics[0, 0] / np.maximum(depth, 0.05)) ** 2, 0.0)
-        better = merit > best
-        if better.any():
-            colours[better] = sample(pictures.still(lens.name), pixels[better])
-            best[better] = merit[better]
-    return colours, best > 0
+        border = np.minimum(pixels, np.array(lens.size) - pixels).min(axis=1) / (0.15 * lens.size[1])
+        merit = slope * (lens.intrinsics[0, 0] / np.maximum(depth, 0.05)) ** 2 * np.clip(border, 0.01, 1)
+        merit = np.where(shown, merit, 0.0)
+        seen = merit > 0
+        if not seen.any():
+            continue
+        colours = sample(pictures.still(lens.name), pixels[seen])
+        both = weight[seen] > 0
+        if both.sum() > 200:
+            usual = np.median(total[seen][both] / weight[seen][both][:, None], axis=0)
+            colours *= np.clip(usual / np.maximum(np.median(colours[both], axis=0), 1.0), 0.5, 2.0)
+        total[seen] += colours * merit[seen, None]
+        weight[seen] += merit[seen]
+    known = weight > 0
+    colours = np.zeros_like(total)
+    colours[known] = np.clip(total[known] / weight[known, None], 0, 255)
+    return colours, known
 
 
 def _table_material(
@@ -210,10 +225,10 @@ def look_down(position: Array) -> Array:
     return transform(position)
 
 
-def ground_footprints(objects: Sequence[Fitted], bases: Sequence[Array], paths: Sequence[Array]) -> Array:
-    """Ground points `(N, 2)` the table must lie under: the objects, the robots' bases and where the tcp came low."""
+def ground_footprints(objects: Sequence[Fitted], paths: Sequence[Array], height: float) -> Array:
+    """Ground points `(N, 2)` the table must lie under: the objects, and where the tcp came low."""
     spots = [pose[:2, 3] for fitted in objects for pose in fitted.poses]
-    spots += [base[:2, 3] for base in bases]
     for path in paths:
-        spots.extend(path[:: max(1, len(path) // 20), :2, 3])
+        low = path[path[:, 2, 3] < height + LOW]
+        spots.extend(low[:: max(1, len(low) // 20), :2, 3])
     return np.array(spots)

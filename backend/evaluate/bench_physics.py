@@ -1,0 +1,129 @@
+"""The physics bench: steps per CPU second of validation beside raw `mj_step` on the same model and controls."""
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mujoco
+
+from backend.documents.verdict import Criteria
+from backend.motion.planner import Pick, plan_pick_place
+from backend.motion.world import World
+from backend.physics.controls import Controls, build_controls
+from backend.physics.execute import Executor
+from backend.physics.staged import Plan, execute_stages, make_plan
+from mjcf_export.errors import Real2GymError
+from mjcf_export.export import export_scene
+from mjcf_export.frames import transform
+from mjcf_export.scene import SCENE_FILE, Body, Box, Lathe, Pose, Predicate, Robot, Scene, Task
+
+Report = Callable[[float, str], None]
+GOAL = 0.90
+REPEATS = 15
+
+
+def run() -> dict[str, Any]:
+    """The whole bench; see `bench`."""
+    return bench()
+
+
+def bench(
+    worlds: Path | None = None,
+    count: int | None = None,
+    robot: str | None = None,
+    progress: Report = lambda done, message: None,
+) -> dict[str, Any]:
+    """A planned pick-and-place is validated and stepped raw in turns; the best time of each counts.
+
+    `validation_over_raw` is the physics of a validation: stepping while recording states, poses and every contact with
+    its force. `with_checks_over_raw` adds every stage's checks and the predicates. The raw run only sets the same
+    precomputed controls and steps the same model on one thread.
+
+    Args:
+        worlds: not used; the bench makes its own scene.
+        count: repeats, 15 when None.
+        robot: model, FR3 with 2F-85 when None.
+        progress: called with the fraction done and a message.
+
+    Returns:
+        As `backend.evaluate.benches.run_bench` describes.
+    """
+    repeats = count or REPEATS
+    with tempfile.TemporaryDirectory() as folder:
+        progress(0.0, "planning the pick-and-place")
+        world, plan, criteria = prepare(Path(folder), robot or "fr3_robotiq_2f85")
+        times: dict[str, list[float]] = {"raw": [], "execution": [], "validation": []}
+        for repeat in range(repeats):
+            times["raw"].append(_raw(world, plan.controls))
+            times["execution"].append(_execution(world, plan))
+            times["validation"].append(_validation(world, plan, criteria))
+            progress((repeat + 1) / repeats, f"repeat {repeat + 1} of {repeats}")
+    steps = plan.controls.steps * round(plan.controls.dt / float(world.model.opt.timestep))
+    best = {name: min(values) for name, values in times.items()}
+    figures = {
+        "validation_over_raw": round(best["raw"] / best["execution"], 3),
+        "with_checks_over_raw": round(best["raw"] / best["validation"], 3),
+        "raw_steps_per_cpu_second": round(steps / best["raw"]),
+        "validation_steps_per_cpu_second": round(steps / best["execution"]),
+    }
+    return {
+        "bench": "physics",
+        "figures": figures,
+        "goals": {"validation_over_raw": f"at least {GOAL:.2f}"},
+        "met": figures["validation_over_raw"] >= GOAL,
+        "details": [{"steps": steps, **{f"{name}_cpu_seconds": round(value, 4) for name, value in best.items()}}],
+    }
+
+
+def prepare(root: Path, model: str) -> tuple[World, Plan, Criteria]:
+    """A block to put into a hollow cup, planned and exported under `root`."""
+    cup = Lathe(outer=((0.036, 0.0), (0.045, 0.09)), inner=((0.032, 0.006), (0.041, 0.09)))
+    scene = Scene(
+        name="bench",
+        bodies=(
+            Body(
+                name="table", roles=("support",), shape=Box(size=(0.8, 1.2, 0.04)), pose=Pose(position=(0.55, 0, -0.04))
+            ),
+            Body(name="block", shape=Box(size=(0.04, 0.04, 0.04)), pose=Pose(position=(0.5, -0.12, 0)), mass=0.08),
+            Body(name="cup", roles=("container",), shape=cup, pose=Pose(position=(0.5, 0.15, 0)), mass=0.25),
+        ),
+        robots=(Robot(name="right", model=model),),
+        task=Task(predicates=(Predicate(name="inside", args=("block", "cup")),)),
+    )
+    scene.save(root / "scene" / SCENE_FILE)
+    export_scene(scene, root / "scene", root / "mjcf")
+    world = World.load(root / "scene", root / "mjcf")
+    pick = Pick("block", transform((0.5, 0.15, 0.006)), "cup", inside=True, free_yaw=True)
+    motion, arrays = plan_pick_place(scene, root / "scene", "right", [pick], model=world.model)
+    criteria = Criteria(predicates=scene.task.predicates)
+    return world, make_plan(world, motion, arrays, build_controls(world, motion, arrays, criteria)), criteria
+
+
+def _raw(world: World, controls: Controls) -> float:
+    model, substeps = world.model, round(controls.dt / float(world.model.opt.timestep))
+    begun = time.process_time()
+    data = world.initial_data()
+    data.qpos[:] = controls.qpos
+    for row in controls.ctrl:
+        data.ctrl[:] = row
+        mujoco.mj_step(model, data, substeps)
+    return time.process_time() - begun
+
+
+def _execution(world: World, plan: Plan) -> float:
+    begun = time.process_time()
+    executor = Executor(world, plan.controls, plan.marks)
+    executor.run(plan.controls.steps)
+    executor.recording()
+    return time.process_time() - begun
+
+
+def _validation(world: World, plan: Plan, criteria: Criteria) -> float:
+    begun = time.process_time()
+    outcome = execute_stages(world, plan, criteria)
+    spent = time.process_time() - begun
+    if outcome.failed is not None:
+        raise Real2GymError(f"the bench's own pick-and-place was rejected: {outcome.message()}")
+    return spent
