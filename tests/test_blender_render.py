@@ -147,9 +147,8 @@ def test_keyed_rollout_is_the_rollout(built: tuple[Path, Scene, Path], tmp_path:
         for body in scene.bodies
     }
     names = tuple(body.name for body in scene.bodies)
-    rollout = Rollout(
-        mujoco_version=mujoco.__version__, physics_dt=0.002, control_dt=0.01, steps=count, start=0.2, bodies=names, robots=("right",),
-    )  # fmt: skip
+    steps = {"physics_dt": 0.002, "control_dt": 0.01, "steps": count, "start": 0.2}
+    rollout = Rollout(mujoco_version=mujoco.__version__, bodies=names, robots=("right",), **steps)
     rollout.save(tmp_path / "rollout" / "rollout.json")
     save_arrays(tmp_path / "rollout" / "rollout.npz", {"time": np.arange(count) * 0.01, "qpos": qpos, **poses})
     run_blender(["animate", str(blend), str(tmp_path / "rollout"), str(tmp_path / "out.blend"), "--fps", "20"])

@@ -1,6 +1,5 @@
 import os
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import cv2
@@ -8,16 +7,9 @@ import mujoco
 import numpy as np
 import pytest
 
-from backend.demos import load_view
 from backend.documents.demonstration import Demonstration
 from backend.motion.kinematics import Kinematics
-from backend.perception import observe
-from backend.perception.embedded import EmbeddedTracker
-from backend.perception.metrology import measure_holds
-from backend.perception.segmentation import NOTHING, GrabCutSegmenter, Region
-from backend.perception.tracking import Target, overlap
-from mjcf_export.errors import InputError, MissingError
-from mjcf_export.frames import look_at, project, transform
+from mjcf_export.frames import look_at, transform
 from mjcf_export.robots import attach_robot, load_robot
 from mjcf_export.scene import Pose
 
@@ -74,12 +66,13 @@ def _path(frames: int) -> tuple[np.ndarray, np.ndarray]:
     keys = [0, 0.18, 0.27, 0.36, 0.42, 0.52, 0.66, 0.74, 0.80, 0.88, 1.0]
     above, low = 0.22, 0.022
     spots = np.array([
-        (0.38, 0.02, 0.38), (*BLOCK, above), (*BLOCK, low), (*BLOCK, low), (*BLOCK, low), (*BLOCK, above), (*CUP, above),
-        (*CUP, 0.12), (*CUP, 0.12), (*CUP, above), (0.38, 0.02, 0.38),
+        (0.38, 0.02, 0.38), (*BLOCK, above), (*BLOCK, low), (*BLOCK, low), (*BLOCK, low), (*BLOCK, above),
+        (*CUP, above), (*CUP, 0.12), (*CUP, 0.12), (*CUP, above), (0.38, 0.02, 0.38),
     ])  # fmt: skip
     openings = [0.08, 0.08, 0.08, 0.044, 0.044, 0.044, 0.044, 0.044, 0.08, 0.08, 0.08]
     moments = np.linspace(0, 1, frames)
-    return np.stack([np.interp(moments, keys, column) for column in spots.T], axis=1), np.interp(moments, keys, openings)
+    path = np.stack([np.interp(moments, keys, column) for column in spots.T], axis=1)
+    return path, np.interp(moments, keys, openings)
 
 
 @pytest.fixture(scope="session")
@@ -97,10 +90,17 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
         target[:3, 3] = point
         seed = arm.solve(target, seed).qpos
         qpos.append(seed)
-    cameras = {"ext1": look_at((1.15, 0.5, 0.55), (0.48, 0.0, 0.05)), "ext2": look_at((1.0, -0.62, 0.5), (0.48, 0, 0.05))}
+    cameras = {
+        "ext1": look_at((1.15, 0.5, 0.55), (0.48, 0.0, 0.05)),
+        "ext2": look_at((1.0, -0.62, 0.5), (0.48, 0, 0.05)),
+    }
     model = _scene(robot).compile()
     data = mujoco.MjData(model)
-    truth = {f"{view}/{name}": np.zeros((frames, *SIZE), bool) for view in cameras for name in ("block", "cup", "toy", "robot")}
+    truth = {
+        f"{view}/{name}": np.zeros((frames, *SIZE), bool)
+        for view in cameras
+        for name in ("block", "cup", "toy", "robot")
+    }
     rng = np.random.default_rng(3)
     grasp = int(np.argmax(opening < 0.0445))
     release = int(np.flatnonzero(opening < 0.0445)[-1])
@@ -162,8 +162,7 @@ def describe(world: World, objects: list[dict], *, known: bool = True) -> Demons
     matrix = [[FOCAL, 0, (SIZE[1] - 1) / 2], [0, FOCAL, (SIZE[0] - 1) / 2], [0, 0, 1]]
     poses = {"ext1": look_at((1.15, 0.5, 0.55), (0.48, 0.0, 0.05)), "ext2": look_at((1.0, -0.62, 0.5), (0.48, 0, 0.05))}
     views = [
-        {"name": name, "video": name, "fps": 8}
-        | ({"intrinsics": matrix, "extrinsics": pose.tolist()} if known else {})
+        {"name": name, "video": name, "fps": 8} | ({"intrinsics": matrix, "extrinsics": pose.tolist()} if known else {})
         for name, pose in poses.items()
     ]
     robots = [{"name": "right", "model": "fr3_robotiq_2f85", "states": "robot.npz"}] if known else []

@@ -73,7 +73,7 @@ def _info(root: Path) -> dict[str, Any]:
     for key in ("features", "data_path", "fps"):
         if key not in info:
             raise InputError(f"{path}: no `{key}`; expected a LeRobot {version} data set")
-    return info  # type: ignore[no-any-return]
+    return info
 
 
 def _parquet(path: Path, **options: Any) -> Any:

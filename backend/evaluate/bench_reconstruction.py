@@ -119,7 +119,7 @@ def _run_world(worlds: Path, name: str, robot: str | None) -> dict[str, Any]:
 
 
 def score_run(worlds: Path, name: str, run: RunFolder) -> dict[str, Any]:
-    """What a run's scene, motion and masks are worth: lists over objects and views, SI turned into mm, % and degrees."""
+    """What a run's scene, motion and masks are worth: lists over objects and views, in mm, % and degrees."""
     folder = truth_folder(worlds, name)
     truth, scene = Truth.load(folder / "truth.json"), Scene.load(folder / SCENE_FILE)
     poses, true_masks = load_arrays(folder / "poses.npz"), Masks.load(folder / "masks.npz")

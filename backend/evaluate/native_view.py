@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from mjcf_export.errors import InputError, MissingError
 
-NO_RENDERER = "MuJoCo cannot render here ({error}); install libegl1 and libgl1-mesa-dri, or set MUJOCO_GL=osmesa before mujoco is imported"
+NO_RENDERER = "MuJoCo cannot render here ({error}); install libegl1 and libgl1-mesa-dri, or set MUJOCO_GL=osmesa"
 
 
 class NativeView:

@@ -89,7 +89,7 @@ def components(pixels: Mask, values: Floats) -> list[Proposal]:
 
 
 def split_by_color(mask: Mask, values: Floats) -> list[Mask]:
-    """The parts of a region that has two clearly different chromas: things that touch in the picture, or one pattern."""
+    """The parts of a region with two clearly different chromas: things that touch in the picture, or one pattern."""
     pixels = chroma(values[mask]).astype(np.float32)
     if len(pixels) < 40:
         return []

@@ -150,7 +150,7 @@ def judge(
         reason = "improved, and nothing that passed fails"
     unit = next(a.unit for a in frame.answers if a.question == question)
     return Correction(
-        round=number, event=frame.event, question=question, hypothesis=change[0], target=subject,  # type: ignore[arg-type]
+        round=number, event=frame.event, question=question, hypothesis=change[0], target=subject,
         change=change[1], before=round(before, 3), after=round(after, 3), unit=unit, kept=improved and not worse,
         reason=reason,
     )  # fmt: skip

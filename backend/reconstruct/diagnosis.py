@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from backend.documents.demonstration import Demonstration
-from backend.documents.diagnosis import Diagnosis, Keyframe
+from backend.documents.diagnosis import Answer, Diagnosis, Keyframe
 from backend.documents.motion import Motion
 from backend.documents.observations import Masks, Observations
 from backend.documents.run import Progress
@@ -45,7 +45,7 @@ def diagnose(
 def examine(case: Case, progress: Progress) -> Diagnosis:
     """The diagnosis of a case that is already loaded."""
     keyframes = case.keyframes()
-    frames: list[tuple[Frame, list[questions.Answer]]] = []
+    frames: list[tuple[Frame, list[Answer]]] = []
     with Stage(case.scene, case.folder) as stage:
         for number, (event, view, index, time) in enumerate(keyframes):
             progress(number / max(len(keyframes), 1), f"{event.id} in {view}")

@@ -56,9 +56,9 @@ def _hold_events(
 
     def event(relation: str, onset: float, before: float, after: float, other: str, made: bool = True) -> Event:
         return Event(
-            id=relation, relation=relation, object=other, made=made,  # type: ignore[arg-type]
+            id=relation, relation=relation, object=other, made=made,
             before=max(0.0, min(before, onset)), onset=onset, after=min(end, max(after, onset)),
-            **shared,  # type: ignore[arg-type]
+            **shared,
         )  # fmt: skip
 
     found = [

@@ -74,7 +74,7 @@ class Lens:
             name=self.name,
             width=self.size[0],
             height=self.size[1],
-            intrinsics=(rows[0], rows[1], rows[2]),  # type: ignore[arg-type]
+            intrinsics=(rows[0], rows[1], rows[2]),
             distortion=self.distortion,
             pose=Pose.from_matrix(self.pose),
             provenance={"pose": self.trust, "intrinsics": self.intrinsics_trust},

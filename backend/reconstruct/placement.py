@@ -10,8 +10,9 @@ from backend.reconstruct.evidence import Outline, Window
 from backend.reconstruct.fitting import Candidate, Support, pose_only
 from backend.reconstruct.lens import Lens
 from backend.reconstruct.metrology import Grip, held_by_rim
+from mjcf_export.document import Provenance
 from mjcf_export.frames import Array, inverse
-from mjcf_export.scene import Cylinder, Lathe, Provenance, Shape
+from mjcf_export.scene import Cylinder, Lathe, Shape
 from mjcf_export.shapes import cavity, extents
 
 STACKED = 0.008

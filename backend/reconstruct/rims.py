@@ -10,8 +10,8 @@ from backend.reconstruct.evidence import Outline
 from backend.reconstruct.families import WALL
 from backend.reconstruct.fitting import Candidate
 from backend.reconstruct.metrology import Grip, held_by_rim
+from mjcf_export.document import Provenance
 from mjcf_export.frames import Array, apply
-from mjcf_export.scene import Provenance
 
 WALLS = np.arange(0.0015, 0.0105, 0.0005)
 CONTRAST = 1.5

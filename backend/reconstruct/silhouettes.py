@@ -18,7 +18,7 @@ _RING = np.column_stack([np.cos(_ANGLES), np.sin(_ANGLES)])
 _CORNERS = np.array([(x, y, z) for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (0.0, 1.0)])
 
 
-def box_parts(size: Sequence[float]) -> list[Array]:
+def box_parts(size: Sequence[float] | Array) -> list[Array]:
     """The corners of a box on its bottom."""
     return [_CORNERS * np.asarray(size)]
 

@@ -99,7 +99,7 @@ def solve_camera(demo: Demonstration, view: View, lens: Lens, standing: Sequence
     if not standing:
         raise InputError(
             f"view {view.name}: no extrinsics and no object at rest to find the camera from; give a box prompt of an "
-            f"object on the table and its size, or {POINTS_NEEDED} clicked points with known positions (correspondences)"
+            f"object on the table and its size, or {POINTS_NEEDED} clicked points of known positions (correspondences)"
         )
     free_focal = lens.intrinsics_trust == "assumed"
     best = min((_joint(lens, standing, pitch, free_focal) for pitch in PITCHES), key=lambda result: result[1])[0]

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from backend.documents.observations import Masks, Observations
 from backend.reconstruct.evidence import Window
@@ -64,7 +65,7 @@ def mask_centres(key: str, count: int, masks: Masks) -> Array:
     return centres
 
 
-def _still_from(centres: Array, seen: Array, limit: float) -> int | None:
+def _still_from(centres: Array, seen: npt.NDArray[np.intp], limit: float) -> int | None:
     """The first frame from which on the object stays where it ends."""
     end = np.median(centres[seen[-min(3, len(seen)) :]], axis=0)
     near = np.linalg.norm(centres[seen] - end, axis=1) <= limit

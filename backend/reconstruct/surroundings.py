@@ -13,8 +13,9 @@ from backend.reconstruct.appearance import safe_name, spread_gutter, write_png
 from backend.reconstruct.lens import Lens
 from backend.reconstruct.pictures import Pictures, in_view, sample
 from backend.reconstruct.placement import Fitted
+from mjcf_export.document import Provenance
 from mjcf_export.frames import Array, apply, rotation_about, transform
-from mjcf_export.scene import Body, Box, Light, Material, Pose, Provenance
+from mjcf_export.scene import Body, Box, Light, Material, Pose
 from mjcf_export.shapes import texel_points
 
 THICKNESS = 0.04

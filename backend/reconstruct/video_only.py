@@ -225,7 +225,7 @@ def video_events(fitted: Sequence[Fitted], spans: Mapping[str, Span], observatio
         for relation, frame, other, made in marks:
             events.append(
                 Event(
-                    id=relation, relation=relation, subject=item.name, object=other, made=made,  # type: ignore[arg-type]
+                    id=relation, relation=relation, subject=item.name, object=other, made=made,
                     before=float(times[max(frame - 1, 0)]), onset=float(times[frame]),
                     after=float(times[min(frame + 1, last)]), frames={span.view: frame}, confidence=0.7,
                     provenance="estimated",

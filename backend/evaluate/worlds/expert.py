@@ -180,7 +180,9 @@ def perform(spec: WorldSpec, world: World, path: JointPath) -> Performance:
     executor.run(len(ctrl))
     seen = executor.recording()
     if not seen.finite() or seen.warnings:
-        raise Real2GymError(f"world {spec.name}: the simulation became unstable while the expert performed {seen.warnings}")
+        raise Real2GymError(
+            f"world {spec.name}: the simulation became unstable while the expert performed {seen.warnings}"
+        )
     moved, contacts = spec.moved.name, seen.contacts
     loads = {side: contacts.pad_force(ROBOT, side, moved) for side in ("left", "right")}
     loads |= {"target": contacts.entity_force(moved, spec.target.name), "table": contacts.entity_force(moved, "table")}

@@ -86,8 +86,10 @@ def lights(rng: np.random.Generator) -> tuple[Light, ...]:
         where = np.array(eye) + rng.uniform(-0.2, 0.2, 3)
         pose = look_at(where, (0.5, 0.0, 0.0))
         pose[:3, :3] = pose[:3, :3] @ np.diag([1.0, -1.0, -1.0])
-        made.append(Light(name=name, kind="area", pose=Pose.from_matrix(pose), energy=energy * float(rng.uniform(0.85, 1.2)),
-                          size=size, color=colour))  # fmt: skip
+        strength = energy * float(rng.uniform(0.85, 1.2))
+        made.append(
+            Light(name=name, kind="area", pose=Pose.from_matrix(pose), energy=strength, size=size, color=colour)
+        )
     return tuple(made)
 
 
@@ -108,8 +110,10 @@ def build_scene(spec: WorldSpec, scene_folder: Path, home: tuple[float, ...]) ->
     for offset, item in enumerate(items(spec), start=20):
         materials.append(write_material(item.name, item.look, spec.seed * 100 + offset, scene_folder))
         shape = Mesh(file=write_mesh(item.shape, scene_folder)) if isinstance(item.shape, str) else item.shape
-        bodies.append(Body(name=item.name, description=item.description, roles=item.roles, shape=shape, mass=item.mass,
-                           pose=body_pose(item, spec.table_height), friction=item.friction, material=item.name))  # fmt: skip
+        bodies.append(Body(
+            name=item.name, description=item.description, roles=item.roles, shape=shape, mass=item.mass,
+            pose=body_pose(item, spec.table_height), friction=item.friction, material=item.name,
+        ))  # fmt: skip
     scene = Scene(
         name=spec.name,
         bodies=tuple(bodies),
@@ -118,7 +122,7 @@ def build_scene(spec: WorldSpec, scene_folder: Path, home: tuple[float, ...]) ->
         lights=lights(rng),
         materials=tuple(materials),
         environment=(0.32, 0.33, 0.35),
-        task=Task(text=spec.task, predicates=tuple({"name": p[0], "args": p[1:]} for p in spec.predicates)),  # type: ignore[arg-type]
+        task=Task(text=spec.task, predicates=tuple({"name": p[0], "args": p[1:]} for p in spec.predicates)),
     )
     scene.save(scene_folder / SCENE_FILE)
     return scene

@@ -125,11 +125,17 @@ def bench(
         progress: called with the fraction done and a message.
     """
     begun = time.perf_counter()
-    kept = {spec.name for spec in world_specs(None, count) if _is_made(worlds / spec.name, content_key(spec, Picture()))}
+    kept = {
+        spec.name for spec in world_specs(None, count) if _is_made(worlds / spec.name, content_key(spec, Picture()))
+    }
     folders = make_worlds(worlds, count, None, progress)
     minutes = (time.perf_counter() - begun) / 60
     details = [
-        {"world": folder.name, "kept": folder.name in kept, "frames": Truth.load(folder / "truth" / "truth.json").frames}
+        {
+            "world": folder.name,
+            "kept": folder.name in kept,
+            "frames": Truth.load(folder / "truth" / "truth.json").frames,
+        }
         for folder in folders
     ]
     allowed = MINUTES * len(folders) / len(WORLDS)

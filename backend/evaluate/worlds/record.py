@@ -68,12 +68,16 @@ def _objects(spec: WorldSpec, views: tuple[Camera, ...], masks: Masks, rng: np.r
             mask = masks.frame(f"mask/{view.name}/{item.name}", 0)
             if mask.sum() >= MIN_PROMPT_AREA:
                 prompts.append(Prompt(view=view.name, frame=0, box=loose_box(mask, rng)))
-        listed.append(DemoObject(name=item.name, roles=item.roles, description=item.description, prompts=tuple(prompts)))
+        listed.append(
+            DemoObject(name=item.name, roles=item.roles, description=item.description, prompts=tuple(prompts))
+        )
     listed.append(DemoObject(name="table", roles=("support",), description="table"))
     return listed
 
 
-def _robot_record(performance: Performance, scene: Scene, rng: np.random.Generator) -> dict[str, npt.NDArray[np.float64]]:
+def _robot_record(
+    performance: Performance, scene: Scene, rng: np.random.Generator
+) -> dict[str, npt.NDArray[np.float64]]:
     """The robot's own clock, joints, opening with encoder noise, and tcp in its base frame."""
     step = max(1, round(1 / RECORD_RATE / float(np.diff(performance.time).mean())))
     pick = slice(None, None, step)
@@ -117,14 +121,14 @@ def write_demonstration(
                     cv2.imwrite(str(temporary), image)
         views.append(View(
             name=camera.name, video=f"{camera.name}.mp4", timestamps=f"{camera.name}_time.npy",
-            intrinsics=camera.intrinsics, extrinsics=_rows(camera.pose.matrix),  # type: ignore[arg-type]
+            intrinsics=camera.intrinsics, extrinsics=_rows(camera.pose.matrix),
             depth=None if seen.depth is None else f"{camera.name}_depth",
         ))  # fmt: skip
     save_arrays(folder / "robot.npz", _robot_record(performance, scene, rng))
     demonstration = Demonstration(
         task=spec.task,
         views=tuple(views),
-        robots=(DemoRobot(name=ROBOT, model=MODEL, base=_rows(scene.robots[0].base.matrix), states="robot.npz"),),  # type: ignore[arg-type]
+        robots=(DemoRobot(name=ROBOT, model=MODEL, base=_rows(scene.robots[0].base.matrix), states="robot.npz"),),
         world=ROBOT,
         objects=tuple(_objects(spec, scene.cameras, masks, rng)),
     )

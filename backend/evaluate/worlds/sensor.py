@@ -20,8 +20,8 @@ def _srgb(image: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def photograph(frames: Frames, rng: np.random.Generator) -> Frames:
     """Frames `(T, H, W, 3)` as a consumer camera would record them.
 
-    The lens blurs by 0.55-0.8 px and darkens the corners by about 10 %; exposure and white balance drift slowly by a few
-    per cent; photon and read noise are added in linear light.
+    The lens blurs by 0.55-0.8 px and darkens the corners by about 10 %; exposure and white balance drift slowly by a
+    few per cent; photon and read noise are added in linear light.
     """
     count, height, width = frames.shape[:3]
     blur = float(rng.uniform(0.55, 0.8))

@@ -103,8 +103,14 @@ def bottle(radius: float, height: float, neck: float) -> Lathe:
     """A solid bottle with a shoulder and a neck of radius `neck`."""
     return Lathe(
         outer=(
-            (radius * 0.94, 0.0), (radius, 0.006), (radius, 0.55 * height), (radius * 0.93, 0.61 * height),
-            (neck * 1.3, 0.74 * height), (neck, 0.78 * height), (neck, 0.97 * height), (neck * 0.9, height),
+            (radius * 0.94, 0.0),
+            (radius, 0.006),
+            (radius, 0.55 * height),
+            (radius * 0.93, 0.61 * height),
+            (neck * 1.3, 0.74 * height),
+            (neck, 0.78 * height),
+            (neck, 0.97 * height),
+            (neck * 0.9, height),
         )  # fmt: skip
     )
 
@@ -223,7 +229,8 @@ WORLDS: tuple[WorldSpec, ...] = (
         predicates=(("on", "mug", "coaster"), ("upright", "mug", 0.35)),
     ),
     WorldSpec(
-        name="cylinder_into_tray", task="put the green cylinder into the grey tray", seed=21, table=LIGHT_OAK, depth=True,
+        name="cylinder_into_tray", task="put the green cylinder into the grey tray", seed=21, table=LIGHT_OAK,
+        depth=True,
         moved=Item("cylinder", "green cylinder", ("moved",), Cylinder(radius=0.022, height=0.043), (0.47, 0.16),
                    Look(GREEN, "plain", roughness=0.5), mass=0.07, friction=0.6),
         target=Item("tray", "grey tray", ("container",), Tray(size=(0.18, 0.18, 0.050), wall=0.006, floor=0.006),
