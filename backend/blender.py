@@ -9,40 +9,77 @@ from collections import deque
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.util import find_spec
+from pathlib import Path
 
 from backend.documents.run import Progress
 from mjcf_export.errors import InputError, MissingError, Real2GymError
 
 MARK = "real2gym:"
 OLDEST = (4, 2)
+NAMED = "REAL2GYM_BLENDER"
 HOW_TO_INSTALL = (
-    "run `pip install real2gym[blender]`, or install Blender 4.2 or newer with the Real2Gym extension and put it on "
-    "PATH (or name it in the environment variable REAL2GYM_BLENDER)"
+    "run `pip install 'real2gym[blender]'`, or install Blender 4.2 or newer from blender.org and put it on PATH (or "
+    f"name it in the environment variable {NAMED})"
+)
+_PROBE = (
+    "import bpy, sys; print('probe', *sys.version_info[:2], "
+    "any(name.split('.')[-1] == 'real2gym' for name in bpy.context.preferences.addons.keys()))"
+)
+_START = (
+    "import runpy, sys; sys.path += {paths!r}; sys.argv = ['real2gym', *sys.argv[sys.argv.index('--') + 1:]]; "
+    "runpy.run_module('blender_addon', run_name='__main__')"
 )
 
 
 def blender_command() -> tuple[str, ...]:
     """The words that a Blender command starts with on this machine.
 
+    A Blender named in the environment comes first, then the bpy package, then a `blender` on PATH. A Blender that has
+    the Real2Gym extension runs its command; any other borrows the packages of this Python, which must be its own kind.
+
     Raises:
-        MissingError: neither bpy nor Blender 4.2 or newer is here; the message says how to install it.
+        MissingError: neither bpy nor a usable Blender 4.2 or newer is here; the message says how to get it.
     """
-    if find_spec("bpy") is not None:
+    named = os.environ.get(NAMED)
+    if not named and find_spec("bpy") is not None:
         return (sys.executable, "-m", "blender_addon")
-    named = os.environ.get("REAL2GYM_BLENDER")
-    program = named or shutil.which("blender")
+    program = shutil.which(named or "blender")
     if program is None:
-        raise MissingError(f"Blender: neither the bpy package nor a `blender` program is here; {HOW_TO_INSTALL}")
+        raise MissingError(
+            f"{named}: {NAMED} names no program; {HOW_TO_INSTALL}"
+            if named
+            else f"Blender: neither the bpy package nor a `blender` program is here; {HOW_TO_INSTALL}"
+        )
     version = _version(program)
     if version is None:
         raise MissingError(f"{program}: does not answer `--version` like Blender; {HOW_TO_INSTALL}")
     if version < OLDEST:
         raise MissingError(f"{program}: is Blender {version[0]}.{version[1]}; {HOW_TO_INSTALL}")
-    return (program, "--background", "--command", "real2gym")
+    return _found_command(program, ".".join(map(str, version)))
+
+
+def _found_command(program: str, version: str) -> tuple[str, ...]:
+    python, extended = _probe(program)
+    if extended:
+        return (program, "--background", "--command", "real2gym")
+    if python != sys.version_info[:2]:
+        theirs, ours = (".".join(map(str, item[:2])) for item in (python, sys.version_info))
+        raise MissingError(
+            f"{program}: Blender {version} has Python {theirs}, this environment Python {ours}, and the Real2Gym "
+            f"extension is not enabled in it; {HOW_TO_INSTALL}, one with Python {ours}"
+        )
+    start = _START.format(paths=_package_paths())
+    return (program, "--background", "--factory-startup", "--python-exit-code", "4", "--python-expr", start, "--")
+
+
+def _package_paths() -> list[str]:
+    """Where this Python finds the product and what it imports, without the standard library."""
+    product = str(Path(__file__).resolve().parent.parent)
+    return [product, *(path for path in sys.path if Path(path).name in {"site-packages", "dist-packages"})]
 
 
 def run_blender(arguments: Sequence[str], progress: Progress | None = None) -> tuple[str, ...]:
-    """Run `build`, `read`, `animate`, `render` or `render-sequence` and wait for it.
+    """Run `build`, `read`, `animate`, `render`, `render-shots` or `render-sequence` and wait for it.
 
     Args:
         arguments: as after `python -m blender_addon`.
@@ -101,8 +138,6 @@ def _failure(code: int, errors: list[str], tail: Sequence[str], arguments: Seque
         return InputError(message)
     if code == MissingError.exit_code:
         return MissingError(message)
-    if not errors and any("real2gym" in line and "command" in line.lower() for line in tail):
-        return MissingError(f"Blender does not know the command real2gym; {HOW_TO_INSTALL}")
     what = f"Blender {arguments[0]}" if arguments else "Blender"
     if code < 0 or code > 128:
         signal = -code if code < 0 else code - 128
@@ -114,11 +149,26 @@ def _failure(code: int, errors: list[str], tail: Sequence[str], arguments: Seque
 
 @lru_cache(maxsize=4)
 def _version(program: str) -> tuple[int, int] | None:
+    found = re.search(r"Blender (\d+)\.(\d+)", _answer(program, "--version"))
+    return (int(found[1]), int(found[2])) if found else None
+
+
+@lru_cache(maxsize=4)
+def _probe(program: str) -> tuple[tuple[int, int], bool]:
+    """Blender's Python version, and whether the extension is enabled in it."""
+    answer = _answer(program, "--background", "--python-expr", _PROBE)
+    found = re.search(r"^probe (\d+) (\d+) (True|False)$", answer, re.MULTILINE)
+    if found is None:
+        raise MissingError(f"{program}: cannot run Python in the background; {HOW_TO_INSTALL}")
+    return (int(found[1]), int(found[2])), found[3] == "True"
+
+
+def _answer(program: str, *arguments: str) -> str:
+    """What the program prints, or nothing when it cannot be run."""
     try:
-        answer = subprocess.run(
-            [program, "--version"], capture_output=True, text=True, errors="replace", timeout=60, check=False
+        done = subprocess.run(
+            [program, *arguments], capture_output=True, text=True, errors="replace", timeout=120, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
-        return None
-    found = re.search(r"Blender (\d+)\.(\d+)", answer.stdout)
-    return (int(found[1]), int(found[2])) if found else None
+        return ""
+    return done.stdout

@@ -1,57 +1,107 @@
 """The `real2gym` command line: one envelope per command, one exit code per kind of outcome."""
 
 import argparse
+import errno
 import json
 import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from backend.documents.diagnosis import GATING, Diagnosis
 from backend.documents.envelope import Envelope
-from backend.documents.run import RunFolder
+from backend.documents.run import RunFolder, RunRecord
 from backend.documents.verdict import Verdict
-from backend.progress import StageBars, silent
-from mjcf_export.errors import InputError, Real2GymError
+from backend.progress import print_account, quiet_stdout, stage_display
+from mjcf_export.document import FULL, full_disk
+from mjcf_export.errors import InputError, MissingError, Real2GymError
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "block_into_cup"
+PACKAGES = {"backend", "mjcf_export", "blender_addon"}
+DEBUG = "REAL2GYM_DEBUG"
+INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Parse `argv`, run the command, print its envelope, return the exit code."""
-    arguments = build_parser().parse_args(argv)
-    command: Callable[[argparse.Namespace], Envelope] = arguments.handler
+    words = list(sys.argv[1:] if argv is None else argv)
+    as_json = "--json" in words
+    with quiet_stdout(as_json):
+        try:
+            envelope = answer(words)
+        except KeyboardInterrupt:
+            sys.stderr.write("interrupted; finished stages are kept, the same command goes on from there\n")
+            return INTERRUPTED
     try:
+        print_envelope(envelope, as_json=as_json)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return envelope.exit_code
+
+
+def answer(words: Sequence[str]) -> Envelope:
+    """The envelope of a command line, whatever happens."""
+    name = next((word for word in words if not word.startswith("-")), "real2gym")
+    try:
+        arguments = build_parser().parse_args(words)
+        command: Callable[[argparse.Namespace], Envelope] = arguments.handler
         envelope = command(arguments)
     except Real2GymError as error:
-        envelope = failure(arguments.command, error.exit_code, str(error))
-    except KeyboardInterrupt:
-        return 130
-    except OSError as error:
-        envelope = failure(arguments.command, 3, f"{error.filename or 'system'}: {error.strerror or error}")
+        return failure(name, error.exit_code, str(error))
     except Exception as error:
-        if os.environ.get("REAL2GYM_DEBUG"):
+        if os.environ.get(DEBUG):
             raise
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{Path(where.filename).name}:{where.lineno}"
-        text = f"internal error, please report it: {type(error).__name__}: {error} ({place})"
-        envelope = failure(arguments.command, 4, text)
-    if arguments.strict:
-        envelope = strict(envelope)
-    print_envelope(envelope, as_json=arguments.json)
-    return envelope.exit_code
+        machine = machine_fault(error)
+        if machine is not None:
+            return failure(name, machine.exit_code, str(machine))
+        return failure(name, 4, f"internal error, please report it: {described(error)}")
+    return strict(envelope) if arguments.strict else envelope
+
+
+def machine_fault(error: Exception) -> MissingError | None:
+    """The error of a full disk, a forbidden file or used-up memory; None for everything else, which is our fault."""
+    if isinstance(error, MemoryError):
+        return MissingError("this machine's memory is used up; close other programs, or use a shorter demonstration")
+    if not isinstance(error, OSError):
+        return None
+    name = error.filename if isinstance(error.filename, str) else str(Path.cwd())
+    if error.errno in FULL:
+        return full_disk(Path(name))
+    if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        return MissingError(f"{name}: {error.strerror}; choose another folder, or change its permissions")
+    if error.errno in {errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN}:
+        return MissingError(f"this machine has too little left: {error.strerror}")
+    return None
+
+
+def described(error: Exception) -> str:
+    """Kind, text and the place in the product's own code."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if PACKAGES & set(Path(frame.filename).parts)]
+    place = (own or frames)[-1]
+    where = f"{Path(place.filename).name}:{place.lineno}"
+    return f"{type(error).__name__}: {error} ({where}; {DEBUG}=1 shows the whole traceback)"
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose usage errors are errors like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the command line."""
+        raise InputError(f"{message}; {' '.join(self.format_usage().split())} (see `{self.prog} --help`)")
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line; Blender's `--command real2gym` parses the same arguments."""
-    common = argparse.ArgumentParser(add_help=False)
+    common = Parser(add_help=False)
     common.add_argument("--json", action="store_true", help="print one JSON object on stdout")
     common.add_argument("--strict", action="store_true", help="any substitution makes the exit code non-zero")
-    parser = argparse.ArgumentParser(
-        prog="real2gym", description="From one demonstration to a gym in which it can really be done."
-    )
+    parser = Parser(prog="real2gym", description="From one demonstration to a gym in which it can really be done.")
+    parser.add_argument("--version", action="version", version=f"real2gym {version('real2gym')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def add(name: str, handler: Callable[[argparse.Namespace], Envelope], text: str) -> argparse.ArgumentParser:
@@ -66,7 +116,7 @@ def build_parser() -> argparse.ArgumentParser:
         ("reconstruct", "diagnose", "reconstruct the scene and find the events"),
     ):
         sub = add(name, run_stages, text)
-        sub.add_argument("demonstration", type=Path, help="demonstration folder, dataset or video")
+        sub.add_argument("demonstration", help="demonstration folder, dataset (FOLDER#episode=3), recording or video")
         sub.add_argument("--out", type=Path, required=True, help="run folder")
         sub.add_argument("--robot", help="target robot: a known name, or a URDF/MJCF file")
         sub.set_defaults(until=until)
@@ -79,7 +129,7 @@ def build_parser() -> argparse.ArgumentParser:
         sub = add(name, run_single_stage, text)
         sub.add_argument("run", type=Path, help="run folder")
     check = add("check", check_demonstration, "check a demonstration without running it")
-    check.add_argument("demonstration", type=Path)
+    check.add_argument("demonstration", help="as for `run`")
     add("doctor", run_doctor, "say what is installed, what is missing and how to get it")
     bench = add("bench", run_bench, "measure the product; prints a table and exits 1 when a goal is missed")
     bench.add_argument("name", help="bench name; `list` names them all")
@@ -93,21 +143,35 @@ def build_parser() -> argparse.ArgumentParser:
 
 def run_demo(arguments: argparse.Namespace) -> Envelope:
     """`real2gym demo`: the bundled example through every stage."""
-    arguments.demonstration, arguments.robot, arguments.until = EXAMPLE, None, "report"
+    if not EXAMPLE.is_dir():
+        raise MissingError(f"{EXAMPLE}: the bundled example is not here; run `real2gym demo` from a checkout")
+    arguments.demonstration, arguments.robot, arguments.until = str(EXAMPLE), None, "report"
     return run_stages(arguments)
 
 
 def run_stages(arguments: argparse.Namespace) -> Envelope:
     """`run`, `reconstruct`: stages up to `until` on a demonstration."""
-    options: dict[str, Any] = {"demonstration": str(arguments.demonstration.resolve())}
-    robot = arguments.robot
-    if robot is not None:
-        options["robot"] = str(Path(robot).resolve()) if Path(robot).suffix in {".urdf", ".xml", ".mjcf"} else robot
-    if not arguments.demonstration.exists():
-        raise InputError(
-            f"{arguments.demonstration}: no such demonstration; expected a folder with demo.json or a video"
-        )
+    from backend.demos.request import parse_request
+
+    request = parse_request(arguments.demonstration)
+    episode = "" if request.episode is None else f"#episode={request.episode}"
+    options = {"demonstration": f"{request.path.resolve()}{episode}", "robot": robot_option(arguments.robot)}
     return drive(arguments, RunFolder(arguments.out), options, arguments.until, only=None)
+
+
+def robot_option(robot: str | None) -> str | None:
+    """The target robot: a known name as it is, a file as its absolute path.
+
+    Raises:
+        InputError: neither; before anything is run.
+        MissingError: the package that ships the model is not installed.
+    """
+    if robot is None:
+        return None
+    from mjcf_export.robots import load_robot
+
+    load_robot(robot)
+    return str(Path(robot).resolve()) if Path(robot).is_file() else robot
 
 
 def run_single_stage(arguments: argparse.Namespace) -> Envelope:
@@ -127,31 +191,43 @@ def drive(
     """Run the stages with progress bars and answer with the verdict, if there is one."""
     from backend.pipeline import STAGE_NAMES, Pipeline
     from backend.stages import verdict_of
+    from backend.substitutions import substitutions_of
 
-    bars = nullcontext(silent) if arguments.json else StageBars(STAGE_NAMES[: STAGE_NAMES.index(until) + 1])
-    with bars as progress:
-        Pipeline(run, options).execute(until, progress, only=only)
-    judged = STAGE_NAMES.index(until) >= STAGE_NAMES.index("validate")
-    verdict = verdict_of(run) if judged else None
-    outputs = {"run": str(run.root)}
-    if run.report.exists() and until == "report":
+    with stage_display(STAGE_NAMES[: STAGE_NAMES.index(until) + 1], hidden=arguments.json) as progress:
+        ran = Pipeline(run, options).execute(until, progress, only=only)
+    until_now = STAGE_NAMES[: STAGE_NAMES.index(until) + 1]
+    verdict = verdict_of(run) if "validate" in until_now else None
+    outputs: dict[str, Any] = {"ran": ", ".join(ran) or "nothing: every stage is up to date", "run": str(run.root)}
+    if "export" in until_now:
+        outputs["model"] = str(run.mjcf)
+    if until == "report":
         outputs["report"] = str(run.report)
-    return envelope_of(arguments.command, verdict, outputs)
-
-
-def envelope_of(command: str, verdict: Verdict | None, outputs: dict[str, Any]) -> Envelope:
-    """The envelope of a finished run."""
-    if verdict is None:
-        return Envelope(command=command, status="accepted", exit_code=0, outputs=outputs)
+    accepted, message = outcome_of(run, until, verdict)
     return Envelope(
-        command=command,
-        status="accepted" if verdict.accepted else "rejected",
-        exit_code=0 if verdict.accepted else 1,
+        command=arguments.command,
+        status="accepted" if accepted else "rejected",
+        exit_code=0 if accepted else 1,
         verdict=verdict,
-        substitutions=verdict.substitutions,
+        substitutions=substitutions_of(run, verdict),
         outputs=outputs,
-        message=verdict.message,
+        message=message,
     )
+
+
+def outcome_of(run: RunFolder, until: str, verdict: Verdict | None) -> tuple[bool, str]:
+    """Whether the run passes the checks made so far, and why: those of physics, else those of the diagnosis."""
+    if verdict is not None:
+        return verdict.accepted, verdict.message
+    message = RunRecord.load(run.record).stages[until].message
+    if until != "diagnose":
+        return True, message
+    diagnosis = Diagnosis.load(run.diagnosis)
+    failures = [(frame, answer) for frame, answer in diagnosis.failures() if answer.question in GATING]
+    if not failures:
+        return True, message
+    frame, answer = failures[0]
+    first = f"{answer.question} at {frame.event} in {frame.view} ({answer.detail or answer.subject or 'no detail'})"
+    return False, f"physics would not start: the diagnosis fails at {len(failures)} points, first {first}"
 
 
 def check_demonstration(arguments: argparse.Namespace) -> Envelope:
@@ -230,11 +306,15 @@ def strict(envelope: Envelope) -> Envelope:
 
 
 def print_envelope(envelope: Envelope, *, as_json: bool) -> None:
-    """Print JSON on stdout, or a short readable account."""
-    if as_json:
-        bench = envelope.outputs if envelope.command in {"bench", "schema"} and envelope.status != "error" else None
-        print(json.dumps(bench) if bench is not None else envelope.model_dump_json(exclude_none=True))
-        return
-    from backend.progress import print_account
+    """Print one JSON object on stdout, or a short readable account.
 
-    print_account(envelope)
+    A bench's object is its own (`{"bench", "figures", "goals", "met", "details"}`); a schema without `--json` is the
+    schema alone, fit to be written to a file.
+    """
+    if as_json:
+        bench = envelope.outputs if envelope.command == "bench" and envelope.status != "error" else None
+        print(json.dumps(bench) if bench is not None else envelope.model_dump_json(exclude_none=True))
+    elif envelope.command == "schema" and "properties" in envelope.outputs:
+        print(json.dumps(envelope.outputs, indent=1))
+    else:
+        print_account(envelope)

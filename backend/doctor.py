@@ -2,18 +2,24 @@
 
 import ctypes
 import os
+import re
 import shutil
 import sys
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from mjcf_export.document import Record
-from mjcf_export.errors import Real2GymError
+from mjcf_export.document import ROOM, Record
+from mjcf_export.errors import InputError, Real2GymError
 
 SYSTEM_PACKAGES = "libegl1 libgl1 libgl1-mesa-dri libx11-6 libxrender1 libxfixes3 libxi6 libxkbcommon0 libsm6"
-FREE_SPACE = 2 * 1024**3
+EXTRAS = {"openai": "agent", "ray": "ray"}
+WEIGHTS = (
+    "download a checkpoint (sam2.1_hiera_tiny.pt, 156 MB, from https://github.com/facebookresearch/sam2) and set "
+    "REAL2GYM_SAM2_CHECKPOINT to its path"
+)
 
 
 class Finding(Record):
@@ -30,59 +36,109 @@ def examine() -> list[Finding]:
     """All findings, needed things first. Nothing is downloaded or changed."""
     return [
         _python(),
-        *(_package(name, needed=True, remedy="pip install real2gym") for name in ("mujoco", "trimesh", "coacd", "av")),
+        *_packages(),
         _egl(),
         _blender(),
         *_robots(),
         _space(),
-        _sam2(),
-        *(
-            _package(name, needed=False, remedy=f"pip install {name}")
-            for name in ("openai", "ray", "robot_descriptions")
-        ),
+        Finding(name="perception: embedded", state="ok", detail="GrabCut and optical flow, no weights", needed=True),
+        examine_sam2(),
+        *(_extra(package, extra) for package, extra in EXTRAS.items()),
+        _more_robots(),
     ]
+
+
+def required_packages() -> Iterator[str]:
+    """Names of the distributions that the installed product asks for on this Python, extras left out."""
+    newer = sys.version_info >= (3, 13)
+    for line in requires("real2gym") or []:
+        name, _, marker = line.partition(";")
+        if "extra ==" in marker or ("python_version <" in marker and newer):
+            continue
+        if "python_version >=" in marker and not newer:
+            continue
+        yield re.split(r"[<>=!~\[\s(]", name.strip(), maxsplit=1)[0]
+
+
+def _packages() -> list[Finding]:
+    """One finding for all required packages, or one for each that is missing."""
+    try:
+        names = sorted(required_packages())
+    except PackageNotFoundError:
+        return [Finding(name="real2gym", state="missing", remedy="pip install -e .", needed=True)]
+    missing = [name for name in names if _version(name) is None]
+    if missing:
+        return [
+            Finding(name=name, state="missing", remedy=f"pip install {name}, or `make setup`", needed=True)
+            for name in missing
+        ]
+    detail = f"{len(names)} installed, among them " + ", ".join(
+        f"{name} {_version(name)}" for name in ("mujoco", "numpy", "coacd")
+    )
+    return [Finding(name="packages", state="ok", detail=detail, needed=True)]
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _python() -> Finding:
     found = ".".join(str(part) for part in sys.version_info[:3])
     good = sys.version_info[:2] in {(3, 11), (3, 13)}
+    remedy = "Blender's wheel exists for Python 3.11 and 3.13; use one of them, or install Blender 4.2 or newer"
     return Finding(
-        name="Python",
-        state="ok" if good else "optional",
-        detail=found,
-        remedy=""
-        if good
-        else "Blender's wheel exists for Python 3.11 and 3.13; use one of them, or install Blender 4.2+",
-        needed=True,
+        name="Python", state="ok" if good else "optional", detail=found, remedy="" if good else remedy, needed=True
     )
 
 
-def _package(name: str, *, needed: bool, remedy: str) -> Finding:
-    try:
-        return Finding(name=name, state="ok", detail=version(name.replace("_", "-")), needed=needed)
-    except PackageNotFoundError:
-        return Finding(name=name, state="missing" if needed else "optional", remedy=remedy, needed=needed)
+def _extra(package: str, extra: str) -> Finding:
+    found = _version(package)
+    if found is None:
+        return Finding(name=package, state="optional", detail="not installed", remedy=f"pip install -e '.[{extra}]'")
+    return Finding(name=package, state="ok", detail=found)
+
+
+def _more_robots() -> Finding:
+    name = "more robots (MuJoCo Menagerie)"
+    found = _version("robot-descriptions")
+    if found is None:
+        remedy = "pip install robot_descriptions; it downloads a model when it is first used"
+        return Finding(name=name, state="optional", detail="not installed", remedy=remedy)
+    return Finding(name=name, state="ok", detail=f"robot_descriptions {found}")
 
 
 def _egl() -> Finding:
-    remedy = f"apt-get install {SYSTEM_PACKAGES}"
-    if not sys.platform.startswith("linux"):
-        return Finding(name="offscreen rendering", state="ok", detail="native OpenGL", needed=True)
+    """Whether MuJoCo draws a picture here, as every stage that looks at the scene needs."""
+    name, remedy = "offscreen rendering", f"apt-get install {SYSTEM_PACKAGES}"
+    if sys.platform.startswith("linux"):
+        try:
+            ctypes.CDLL("libEGL.so.1")
+        except OSError as error:
+            return Finding(name=name, state="missing", detail=str(error), remedy=remedy, needed=True)
+    import mujoco
+
     try:
-        ctypes.CDLL("libEGL.so.1")
-    except OSError as error:
-        return Finding(name="offscreen rendering", state="missing", detail=str(error), remedy=remedy, needed=True)
-    return Finding(name="offscreen rendering", state="ok", detail="EGL", needed=True)
+        model = mujoco.MjModel.from_xml_string("<mujoco/>")
+        with mujoco.Renderer(model, 8, 8) as renderer:
+            renderer.update_scene(mujoco.MjData(model))
+            renderer.render()
+    except Exception as error:  # each graphics library fails in its own way
+        return Finding(name=name, state="missing", detail=f"MuJoCo cannot draw: {error}", remedy=remedy, needed=True)
+    return Finding(name=name, state="ok", detail=os.environ.get("MUJOCO_GL", "native OpenGL").upper(), needed=True)
 
 
 def _blender() -> Finding:
-    if find_spec("bpy") is not None:
-        return Finding(name="Blender", state="ok", detail=f"bpy {version('bpy')} (wheel)", needed=True)
-    program = os.environ.get("REAL2GYM_BLENDER") or shutil.which("blender")
-    if program:
-        return Finding(name="Blender", state="ok", detail=program, needed=True)
-    remedy = "pip install 'real2gym[blender]', or install Blender 4.2+ and set REAL2GYM_BLENDER"
-    return Finding(name="Blender", state="missing", remedy=remedy, needed=True)
+    from backend.blender import blender_command
+
+    try:
+        command = blender_command()
+    except Real2GymError as error:
+        return Finding(name="Blender", state="missing", detail="not found", remedy=str(error), needed=True)
+    wheel = find_spec("bpy") is not None
+    return Finding(name="Blender", state="ok", detail=f"bpy {version('bpy')}" if wheel else command[0], needed=True)
 
 
 def _robots() -> list[Finding]:
@@ -91,8 +147,10 @@ def _robots() -> list[Finding]:
     findings = []
     for name in known_robots():
         try:
-            load_robot(name)
-            findings.append(Finding(name=f"robot {name}", state="ok"))
+            robot = load_robot(name)
+            grip = f", opens {robot.gripper.stroke * 1000:.0f} mm" if robot.gripper is not None else ""
+            detail = f"{len(robot.arm_joints)} joints{grip}"
+            findings.append(Finding(name=f"robot {name}", state="ok", detail=detail))
         except Real2GymError as error:
             findings.append(Finding(name=f"robot {name}", state="optional", remedy=str(error)))
     return findings
@@ -100,26 +158,28 @@ def _robots() -> list[Finding]:
 
 def _space() -> Finding:
     free = shutil.disk_usage(Path.cwd()).free
-    good = free > FREE_SPACE
+    good = free > ROOM
     return Finding(
         name="disk",
         state="ok" if good else "missing",
-        detail=f"{free / 1024**3:.1f} GiB free",
-        remedy="" if good else "a run needs up to 2 GiB: free some space",
+        detail=f"{free / 1024**3:.1f} GiB free here",
+        remedy="" if good else f"a run needs up to {ROOM / 1024**2:.0f} MiB: free {(ROOM - free) / 1024**2:.0f} MiB",
         needed=True,
     )
 
 
-def _sam2() -> Finding:
-    checkpoint = os.environ.get("REAL2GYM_SAM2_CHECKPOINT")
-    absent = [package for package in ("torch", "sam2") if find_spec(package) is None]
+def examine_sam2() -> Finding:
+    """Whether the SAM 2 provider is installed and configured."""
+    from backend.perception.sam2_tracker import checkpoint_file, missing_packages, settings
+
+    name = "perception: SAM2"
+    absent = missing_packages()
     if absent:
-        return Finding(
-            name="SAM2", state="optional", detail=f"not installed: {', '.join(absent)}", remedy="make models"
-        )
-    if not checkpoint:
-        remedy = "set REAL2GYM_SAM2_CHECKPOINT to a SAM2 checkpoint (.pt) that you downloaded"
-        return Finding(name="SAM2", state="optional", detail="installed, no checkpoint configured", remedy=remedy)
-    if not Path(checkpoint).is_file():
-        return Finding(name="SAM2", state="optional", detail=f"{checkpoint}: no such file", remedy="correct the path")
-    return Finding(name="SAM2", state="ok", detail=checkpoint)
+        remedy = f"make models; then {WEIGHTS}"
+        return Finding(name=name, state="optional", detail=f"not installed: {', '.join(absent)}", remedy=remedy)
+    if settings() is None:
+        return Finding(name=name, state="optional", detail="installed, no checkpoint configured", remedy=WEIGHTS)
+    try:
+        return Finding(name=name, state="ok", detail=str(checkpoint_file()))
+    except InputError as error:
+        return Finding(name=name, state="optional", detail=str(error), remedy="correct the path, or unset the variable")

@@ -10,16 +10,15 @@ from backend.documents.demonstration import Demonstration
 from backend.documents.diagnosis import Diagnosis
 from backend.documents.motion import Motion
 from backend.documents.observations import Masks, Observations
-from backend.documents.run import Progress, RunFolder
+from backend.documents.run import ExecutedFolder, Progress, RunFolder
 from backend.documents.verdict import Verdict
-from mjcf_export.document import hash_files, load_arrays, save_arrays, write_atomically
-from mjcf_export.errors import InputError
+from mjcf_export.document import PARTIAL, load_arrays, save_arrays, write_atomically
 from mjcf_export.scene import Scene
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run folder and its options: `demonstration` (path) and `robot` (target name or path, or None)."""
+    """A run folder and its options: `demonstration` (path), `robot` (target name or path), `perception` (settings)."""
 
     run: RunFolder
     options: dict[str, Any]
@@ -39,18 +38,12 @@ class Job:
         return Motion.load(self.run.motion), load_arrays(self.run.motion_arrays)
 
 
-def demonstration_hash(path: Path) -> str:
-    """Hash of the user's demonstration: a folder with everything in it, or one file."""
-    if not path.exists():
-        raise InputError(f"{path}: no such demonstration; expected a folder with demo.json, a dataset or a video")
-    return hash_files([path])
-
-
 def load(job: Job, progress: Progress) -> str:
     """Read and check the user's demonstration; record it with resolved paths."""
     from backend.demos import load_demonstration, save_demonstration
+    from backend.demos.models import with_known_robots
 
-    demo = load_demonstration(Path(job.options["demonstration"]))
+    demo = with_known_robots(load_demonstration(job.options["demonstration"]), job.options.get("robot"))
     save_demonstration(demo, job.run.demo.parent)
     return f"{demo.loader}: {len(demo.views)} views, {len(demo.robots)} robots, {len(demo.objects)} objects named"
 
@@ -71,6 +64,7 @@ def reconstruct(job: Job, progress: Progress) -> str:
 
     observations, masks = job.observations()
     scene, motion, arrays = fit(job.demonstration(), observations, masks, job.run.scene_folder, progress)
+    job.run.ledger.unlink(missing_ok=True)
     scene.save(job.run.scene)
     save_arrays(job.run.motion_arrays, arrays)
     motion.save(job.run.motion)
@@ -87,30 +81,45 @@ def diagnose(job: Job, progress: Progress) -> str:
     corrected, diagnosis, ledger = correct(
         job.demonstration(), observations, masks, scene, job.run.scene_folder, motion, arrays, progress
     )
-    lines = "".join(json.dumps(row.model_dump()) + "\n" for row in ledger)
-    write_atomically(job.run.ledger, lambda stream: stream.write(lines.encode()))
+    _append_ledger(job.run.ledger, [json.dumps(row.model_dump()) for row in ledger])
+    diagnosis.save(job.run.diagnosis)
     if corrected != scene:
         corrected.save(job.run.scene)
-    diagnosis.save(job.run.diagnosis)
     kept = sum(row.kept for row in ledger)
     return f"{len(diagnosis.keyframes)} keyframes, {len(diagnosis.failures())} failed answers, {kept} corrections kept"
+
+
+def _append_ledger(path: Path, rows: list[str]) -> None:
+    """Add the rounds of one diagnosis, unless a run that was killed before it saved its scene has added them."""
+    earlier = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    if rows and earlier[-len(rows) :] == rows:
+        return
+    text = "".join(f"{row}\n" for row in (*earlier, *rows))
+    write_atomically(path, lambda stream: stream.write(text.encode()))
 
 
 def adapt(job: Job, progress: Progress) -> str:
     """Choose who executes the motion: the recorded robot as it moved, or a plan carried over to the target robot."""
     from backend.motion.adapt import adapt_motion
+    from mjcf_export.files import replace_folder
+    from mjcf_export.robot_carry import carry_robot
 
     scene = Scene.load(job.run.scene)
     motion, arrays = job.motion()
-    executed = job.run.executed
-    shutil.rmtree(executed.root, ignore_errors=True)
-    shutil.copytree(job.run.scene_folder, executed.scene_folder)
-    scene, motion, arrays = adapt_motion(
-        scene, job.run.scene_folder, motion, arrays, job.options.get("robot"), progress
-    )
-    scene.save(executed.scene)
-    save_arrays(executed.motion_arrays, arrays)
-    motion.save(executed.motion)
+    target = job.run.executed.root
+    new = ExecutedFolder(target.with_name(f"{PARTIAL}{target.name}"))
+    try:
+        shutil.copytree(job.run.scene_folder, new.scene_folder)
+        robot = job.options.get("robot")
+        if robot is not None:
+            robot = carry_robot(robot, None, new.scene_folder)
+        scene, motion, arrays = adapt_motion(scene, new.scene_folder, motion, arrays, robot, progress)
+        scene.save(new.scene)
+        save_arrays(new.motion_arrays, arrays)
+        motion.save(new.motion)
+        replace_folder(new.root, target)
+    finally:
+        shutil.rmtree(new.root, ignore_errors=True)
     return motion.adapted or "executed as recorded"
 
 
@@ -130,6 +139,7 @@ def validate(job: Job, progress: Progress) -> str:
     from backend.physics import validate as execute
 
     executed = job.run.executed
+    _restore_friction(job.run)
     verdict = execute(
         executed.scene_folder,
         Motion.load(executed.motion),
@@ -142,17 +152,34 @@ def validate(job: Job, progress: Progress) -> str:
     return "accepted" if verdict.accepted else f"rejected: {verdict.message}"
 
 
-def blender(job: Job, progress: Progress) -> str:
-    """Build the editable Blender scene and key the native trajectory into it."""
-    from backend.blender import run_blender
+def _restore_friction(run: RunFolder) -> None:
+    """Undo what an earlier validation raised, so that this one starts, and reports, from what was reconstructed."""
+    from mjcf_export.export import export_scene
 
-    executed = job.run.executed
-    still = job.run.blend.with_name("still.blend")
-    run_blender(["build", str(executed.scene_folder), str(still)])
-    progress(0.6, "keying the native trajectory")
-    run_blender(["animate", str(still), str(job.run.rollout.parent), str(job.run.blend)])
-    still.unlink(missing_ok=True)
-    return str(job.run.blend.name)
+    scene, reconstructed = Scene.load(run.executed.scene), Scene.load(run.scene)
+    before = {body.name: body for body in reconstructed.bodies}
+    restored = scene
+    for body in scene.bodies:
+        if body.name in before and body.friction != before[body.name].friction:
+            update = {"friction": before[body.name].friction, "provenance": before[body.name].provenance}
+            restored = restored.replace_body(body.model_copy(update=update))
+    if restored != scene:
+        restored.save(run.executed.scene)
+        export_scene(restored, run.executed.scene_folder, run.mjcf_folder)
+
+
+def blender(job: Job, progress: Progress) -> str:
+    """Build the editable Blender scene and key the native trajectory into it, or the reference where there is none."""
+    from backend.blender import run_blender
+    from backend.evaluate.shown_motion import write_reference_poses
+
+    run = job.run
+    command = ["build", str(run.executed.scene_folder), str(run.blend)]
+    if run.rollout.exists():
+        run_blender([*command, "--rollout", str(run.rollout.parent)])
+        return str(run.blend.name)
+    run_blender([*command, "--poses", str(write_reference_poses(run, run.blend.with_name("reference.npz")))])
+    return f"{run.blend.name}, moved by the reference motion: nothing was executed"
 
 
 def compare(job: Job, progress: Progress) -> str:

@@ -1,4 +1,4 @@
-"""Trajectories on Blender objects: poses over time to linear keyframes, in slotted (4.4+) and older actions."""
+"""Trajectories on Blender objects: a rollout or poses over time to keyframes of bodies and robot links."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,16 +7,18 @@ from typing import Any
 import bpy
 import mujoco
 import numpy as np
+import numpy.typing as npt
 
 from backend.documents.verdict import Rollout
 from mjcf_export.document import load_arrays
 from mjcf_export.errors import InputError
-from mjcf_export.frames import Array, matrix_quaternion, transform
+from mjcf_export.frames import Array, transform
+from mjcf_export.scene import Scene
 
+from .keyed import key_object
+from .pose_arrays import pose_matrices, sequence_worlds
 from .records import PREFIX, kind_of
 from .robots import links_of
-
-CHANNELS = (("location", 3), ("rotation_quaternion", 4))
 
 
 def animate_rollout(folder: Path, fps: float | None = None) -> int:
@@ -36,21 +38,51 @@ def animate_rollout(folder: Path, fps: float | None = None) -> int:
     """
     rollout = Rollout.load(folder / "rollout.json")
     arrays = load_arrays(folder / "rollout.npz")
+    rows = _rows_of_frames(_finite("time", arrays) - rollout.start, fps)
+    worlds = {f"body/{name}": pose_matrices(_finite(f"body/{name}", arrays)[rows]) for name in rollout.bodies}
+    if rollout.robots:
+        path = folder.parent / rollout.model
+        worlds |= _link_worlds(path, _finite("qpos", arrays)[rows], rollout.robots)
+    return _key_frames(worlds, len(rows))
+
+
+def animate_poses(scene: Scene, folder: Path, poses: Path, fps: float | None = None) -> int:
+    """Key poses that nothing executed onto the open file, which was built from `scene`.
+
+    Args:
+        scene: the scene.
+        folder: its folder.
+        poses: `.npz` with `time` `(F,)` seconds and what `sequence_worlds` takes.
+        fps: frames per second of the Blender scene; as it is when None.
+
+    Returns:
+        The last frame.
+
+    Raises:
+        InputError: names or sizes that do not fit the scene, or values that are not finite.
+    """
+    arrays = load_arrays(poses)
+    rows = _rows_of_frames(_finite("time", arrays), fps)
+    worlds, count = sequence_worlds(scene, folder, {name: np.asarray(item)[rows] for name, item in arrays.items()})
+    return _key_frames(worlds, count)
+
+
+def _rows_of_frames(clock: Array, fps: float | None) -> npt.NDArray[np.int64]:
+    """The row of `clock` `(N,)` nearest to each Blender frame from 0."""
     scene = bpy.context.scene
     if fps is not None:
         scene.render.fps, scene.render.fps_base = max(1, round(fps)), max(1, round(fps)) / fps
     rate = scene.render.fps / scene.render.fps_base
-    clock = _finite("time", arrays) - rollout.start
     last = max(0, int(np.floor(clock[-1] * rate + 1e-6)))
-    rows = np.array([int(np.argmin(np.abs(clock - frame / rate))) for frame in range(last + 1)])
-    worlds = {f"body/{name}": _pose_matrices(_finite(f"body/{name}", arrays)[rows]) for name in rollout.bodies}
-    if rollout.robots:
-        path = folder.parent / rollout.model
-        worlds |= _link_worlds(path, _finite("qpos", arrays)[rows], rollout.robots)
-    key_worlds(worlds, np.arange(last + 1, dtype=np.float64))
-    scene.frame_start, scene.frame_end = 0, last
+    return np.array([int(np.argmin(np.abs(clock - frame / rate))) for frame in range(last + 1)])
+
+
+def _key_frames(worlds: Mapping[str, Array], count: int) -> int:
+    scene = bpy.context.scene
+    key_worlds(worlds, np.arange(count, dtype=np.float64))
+    scene.frame_start, scene.frame_end = 0, count - 1
     scene.frame_set(0)
-    return last
+    return count - 1
 
 
 def key_worlds(worlds: Mapping[str, Array], frames: Array) -> None:
@@ -93,39 +125,6 @@ def local_poses(worlds: Mapping[str, Array], objects: Mapping[str, Any]) -> dict
     return result
 
 
-def key_object(item: Any, local: Array, frames: Array) -> None:
-    """Linear keyframes of location and rotation of `item` from rigid bases `(F, 4, 4)`; its scale stays."""
-    item.rotation_mode = "QUATERNION"
-    quaternions = np.array([matrix_quaternion(matrix) for matrix in local])
-    for row in range(1, len(quaternions)):
-        if quaternions[row] @ quaternions[row - 1] < 0:
-            quaternions[row] = -quaternions[row]
-    values = {"location": local[:, :3, 3], "rotation_quaternion": quaternions}
-    curves = _fresh_curves(item)
-    for path, width in CHANNELS:
-        for channel in range(width):
-            curve = curves.new(path, index=channel)
-            curve.keyframe_points.add(len(frames))
-            points = np.column_stack([frames, values[path][:, channel]]).astype(np.float32)
-            curve.keyframe_points.foreach_set("co", points.ravel())
-            curve.keyframe_points.foreach_set("interpolation", np.ones(len(frames), dtype=np.int32))
-            curve.update()
-
-
-def _fresh_curves(item: Any) -> Any:
-    if item.animation_data is not None:
-        item.animation_data_clear()
-    action = bpy.data.actions.new(f"{item.name} rollout")
-    animation = item.animation_data_create()
-    animation.action = action
-    if not hasattr(action, "layers"):
-        return action.fcurves
-    slot = action.slots.new(id_type="OBJECT", name=item.name)
-    animation.action_slot = slot
-    strip = action.layers.new("Layer").strips.new(type="KEYFRAME")
-    return strip.channelbag(slot, ensure=True).fcurves
-
-
 def _link_worlds(path: Path, qpos: Array, robots: tuple[str, ...]) -> dict[str, Array]:
     if not path.is_file():
         raise InputError(f"{path}: the rollout's model is missing; export the scene into the run folder again")
@@ -154,14 +153,10 @@ def _link_worlds(path: Path, qpos: Array, robots: tuple[str, ...]) -> dict[str, 
     return poses
 
 
-def _pose_matrices(poses: Array) -> Array:
-    return np.array([transform(pose[:3], pose[3:]) for pose in poses])
-
-
 def _finite(name: str, arrays: Mapping[str, Any]) -> Array:
     if name not in arrays:
-        raise InputError(f"rollout.npz: has no array {name}; it has {', '.join(sorted(arrays))}")
+        raise InputError(f"poses: no array {name}; it has {', '.join(sorted(arrays))}")
     values = np.asarray(arrays[name], dtype=np.float64)
     if not np.isfinite(values).all():
-        raise InputError(f"rollout.npz: {name} holds values that are not finite")
+        raise InputError(f"poses: {name} holds values that are not finite")
     return values

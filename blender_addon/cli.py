@@ -41,6 +41,9 @@ def _parser() -> argparse.ArgumentParser:
     build = commands.add_parser("build", help="a scene folder to an editable .blend")
     build.add_argument("scene", type=Path)
     build.add_argument("out", type=Path)
+    moved = build.add_mutually_exclusive_group()
+    moved.add_argument("--rollout", type=Path, help="rollout folder whose trajectory is keyed, as `animate` does")
+    moved.add_argument("--poses", type=Path, help=".npz to key: time (F,) and arrays as for render-sequence")
     build.set_defaults(command=_build)
     read = commands.add_parser("read", help="a .blend to a scene folder")
     read.add_argument("blend", type=Path)
@@ -62,6 +65,11 @@ def _parser() -> argparse.ArgumentParser:
     render.add_argument("--times", type=_floats, help="seconds on the demonstration's clock, one for each frame")
     _quality_options(render)
     render.set_defaults(command=_render)
+    shots = commands.add_parser("render-shots", help="pictures of a .blend from several cameras, in one process")
+    shots.add_argument("blend", type=Path)
+    shots.add_argument("shots", type=Path, help="JSON: the Pictures document")
+    shots.add_argument("out", type=Path)
+    shots.set_defaults(command=_render_shots)
     sequence = commands.add_parser("render-sequence", help="a whole demonstration from a scene folder and poses")
     sequence.add_argument("scene", type=Path)
     sequence.add_argument(
@@ -92,6 +100,14 @@ def _build(options: argparse.Namespace) -> None:
     scene = load_scene(options.scene)
     empty_file()
     build_scene(scene, options.scene)
+    if options.rollout is not None:
+        from .animation import animate_rollout
+
+        animate_rollout(options.rollout)
+    elif options.poses is not None:
+        from .animation import animate_poses
+
+        animate_poses(scene, options.scene, options.poses)
     save_blend(options.out)
 
 
@@ -129,6 +145,17 @@ def _render(options: argparse.Namespace) -> None:
         raise InputError(f"--times has {len(times)} values for {len(frames)} frames; give one for each")
     shots = [Shot(frame, frame if times is None else times[row] * rate) for row, frame in enumerate(frames)]
     render_shots(options.camera, shots, options.out, _quality(options), options.passes, _progress)
+
+
+def _render_shots(options: argparse.Namespace) -> None:
+    from backend.documents.pictures import Pictures
+
+    from .render import render_pictures
+    from .scene_read import open_blend
+
+    wanted = Pictures.load(options.shots).pictures
+    open_blend(options.blend)
+    render_pictures(wanted, options.out, _progress)
 
 
 def _render_sequence(options: argparse.Namespace) -> None:

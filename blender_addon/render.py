@@ -11,6 +11,7 @@ from typing import Any
 import bpy
 import numpy as np
 
+from backend.documents.pictures import Picture
 from mjcf_export.document import atomic_path, write_atomically
 from mjcf_export.errors import InputError, MissingError
 
@@ -105,6 +106,28 @@ def render_shots(
     return written
 
 
+def render_pictures(wanted: Sequence[Picture], out: Path, progress: Progress | None = None) -> list[Path]:
+    """Render each picture by Cycles into `out/<camera>/<frame>.png`; those of one camera, size and quality together.
+
+    Raises:
+        InputError: unknown camera.
+    """
+    rate = bpy.context.scene.render.fps / bpy.context.scene.render.fps_base
+    groups: dict[tuple[str, int, int], list[Shot]] = {}
+    for picture in wanted:
+        shots = groups.setdefault((picture.camera, picture.width, picture.samples), [])
+        shots.append(Shot(picture.frame, picture.time * rate))
+    written: list[Path] = []
+    for (camera, width, samples), shots in groups.items():
+
+        def report(done: float, message: str, count: int = len(shots), before: int = len(written)) -> None:
+            if progress:
+                progress((before + done * count) / len(wanted), message)
+
+        written += render_shots(camera, shots, out / camera, Quality(samples=samples, width=width), ("rgb",), report)
+    return written
+
+
 def camera_object(name: str) -> Any:
     """The camera of that Scene or Blender name.
 
@@ -148,7 +171,7 @@ def prepare(quality: Quality) -> None:
 def _prepare_cycles(cycles: Any, quality: Quality) -> None:
     cycles.device = "CPU"
     cycles.samples = quality.samples
-    cycles.use_adaptive_sampling = False
+    cycles.use_adaptive_sampling = cycles.use_light_tree = False
     cycles.max_bounces = cycles.diffuse_bounces = cycles.glossy_bounces = quality.bounces
     cycles.transparent_max_bounces = 4
     cycles.transmission_bounces = cycles.volume_bounces = 0

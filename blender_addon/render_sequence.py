@@ -2,19 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from mjcf_export.document import load_arrays
 from mjcf_export.errors import InputError
-from mjcf_export.frames import Array, transform
-from mjcf_export.scene import Robot, Scene
 
 from .animation import local_poses, named_objects
 from .outliner import blender_matrix
+from .pose_arrays import sequence_worlds
 from .render import Progress, Quality, Shot, render_shots
-from .robot_figure import RobotFigure
 from .scene_build import build_scene, empty_file, load_scene
 
 
@@ -73,41 +68,3 @@ def render_sequence(
         target = out / camera / wanted[0] if len(wanted) == 1 else out / camera
         written += render_shots(camera, shots, target, quality, wanted, report, pose)
     return written
-
-
-def sequence_worlds(scene: Scene, folder: Path, arrays: dict[str, Any]) -> tuple[dict[str, Array], int]:
-    """World poses `(F, 4, 4)` of `body/<name>` and `<robot>/<link>`, and F.
-
-    Raises:
-        InputError: arrays that are not finite, or of another length or width.
-    """
-    lengths = {name: len(values) for name, values in arrays.items() if values.ndim}
-    if len(set(lengths.values())) != 1:
-        raise InputError(f"poses: every array needs one row for each frame; lengths are {lengths}")
-    for name, values in arrays.items():
-        if not np.isfinite(values).all():
-            raise InputError(f"poses: {name} holds values that are not finite")
-    count = next(iter(lengths.values()))
-    worlds: dict[str, Array] = {}
-    for name, values in arrays.items():
-        if name.startswith("body/"):
-            if values.shape != (count, 7):
-                raise InputError(f"poses: {name} has shape {values.shape}, expected ({count}, 7)")
-            worlds[name] = np.array([transform(row[:3], row[3:]) for row in values.astype(np.float64)])
-    for robot in scene.robots:
-        if f"{robot.name}/qpos" in arrays:
-            worlds |= _robot_worlds(robot, folder, arrays, count)
-    return worlds, count
-
-
-def _robot_worlds(robot: Robot, folder: Path, arrays: dict[str, Any], count: int) -> dict[str, Array]:
-    figure = RobotFigure.load(robot.model, folder)
-    base = robot.base.matrix
-    openings = arrays.get(f"{robot.name}/opening")
-    found: dict[str, list[Array]] = {f"{robot.name}/{link.name}": [] for link in figure.links}
-    for row in range(count):
-        opening = robot.opening if openings is None else float(openings[row])
-        poses = figure.link_poses(arrays[f"{robot.name}/qpos"][row].astype(np.float64), opening)
-        for name, values in found.items():
-            values.append(base @ poses[name.split("/", 1)[1]])
-    return {name: np.array(values) for name, values in found.items()}

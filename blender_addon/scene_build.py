@@ -69,6 +69,7 @@ def save_blend(path: Path) -> None:
     """Save the open file to `path`, compressed, atomically."""
     path = path.absolute()
     with atomic_path(path) as temporary:
+        temporary.unlink()  # Blender would keep the empty file as a backup beside the new one
         bpy.ops.wm.save_as_mainfile(filepath=str(temporary), copy=True, compress=True, check_existing=False)
 
 

@@ -22,6 +22,7 @@ from mjcf_export.scene import SCENE_FILE, Body, Camera, Light, Material, Robot, 
 from .bodies import FoundBody, read_body, settle_pose
 from .cameras import read_camera
 from .carried import named_files, unpack
+from .keyed import without_trajectory
 from .lights import read_light
 from .materials import read_material, read_world
 from .outliner import COLLECTIONS
@@ -63,7 +64,11 @@ def read_scene(out: Path) -> tuple[Scene, list[str]]:
     notes: list[str] = []
     links = [link for robot in robots for link in links_of(_record_name(robot)).values()]
     members = [*bodies, *(part for below in parts.values() for part in below), *robots, *links, *cameras, *lights]
-    with tempfile.TemporaryDirectory(prefix="real2gym_") as name, evaluated(holder, members) as depsgraph:
+    with (
+        tempfile.TemporaryDirectory(prefix="real2gym_") as name,
+        without_trajectory(members),
+        evaluated(holder, members) as depsgraph,
+    ):
         stage = Path(name)
         unpack(holder, stage)
         reader = _Reader(holder, depsgraph, stage, notes)

@@ -172,16 +172,13 @@ def _is_free(model: mujoco.MjModel, body: int) -> bool:
 
 
 def _actuated_bodies(model: mujoco.MjModel) -> set[int]:
-    """Bodies that actuators move, and everything that hangs on them."""
+    """Bodies of every kinematic tree in which an actuator moves a joint: robots, from their base to their fingers."""
     driven = {
-        int(model.jnt_bodyid[model.actuator_trnid[a, 0]])
+        int(model.body_rootid[model.jnt_bodyid[model.actuator_trnid[a, 0]]])
         for a in range(model.nu)
         if int(model.actuator_trntype[a]) == int(mujoco.mjtTrn.mjTRN_JOINT)
     }
-    for body in range(1, model.nbody):
-        if int(model.body_parentid[body]) in driven:
-            driven.add(body)
-    return driven
+    return {body for body in range(1, model.nbody) if int(model.body_rootid[body]) in driven}
 
 
 def _offset(model: mujoco.MjModel, body: int) -> list[Finding]:

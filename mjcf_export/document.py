@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +18,12 @@ from mjcf_export.errors import InputError, MissingError
 
 Provenance = Literal["measured", "asset", "estimated", "calibrated", "assumed"]
 """Where a number came from."""
+PARTIAL = ".partial-"
+"""How the names of files and folders begin that are still being written."""
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""System error numbers of a disk, quota or allowed file size that is used up."""
+ROOM = 200 * 1024**2
+"""Bytes a run may need in all."""
 
 
 class Record(BaseModel):
@@ -109,21 +116,37 @@ def atomic_path(path: Path) -> Iterator[Path]:
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=".", suffix=path.suffix, dir=path.parent)
+        handle, name = tempfile.mkstemp(prefix=PARTIAL, suffix=path.suffix, dir=path.parent)
         os.close(handle)
         temporary = Path(name)
         yield temporary
         temporary.chmod(0o644)
         os.replace(temporary, path)
     except OSError as error:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            raise MissingError(f"{path}: the disk is full; free some space and run again") from error
+        if error.errno in FULL:
+            raise full_disk(path) from error
         if error.errno in {errno.EACCES, errno.EROFS, errno.ENOTDIR}:
             raise MissingError(f"{path}: cannot be written ({error.strerror}); choose another folder") from error
         raise
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def full_disk(path: Path) -> MissingError:
+    """The error of a disk that is too full to write `path`: what is left, how much to free."""
+    folder = next((item for item in path.absolute().parents if item.is_dir()), Path.cwd())
+    left = shutil.disk_usage(folder).free
+    short = max(ROOM - left, 0)
+    if short == 0:
+        return MissingError(
+            f"{path}: the disk is full for this user: a quota or the allowed file size (`ulimit -f`) is used up; "
+            "raise it and run again; finished stages are kept"
+        )
+    return MissingError(
+        f"{path}: the disk is full ({left / 1024**2:.0f} MiB left); free {short / 1024**2:.0f} MiB in {folder} and run "
+        "again; finished stages are kept"
+    )
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
@@ -151,12 +174,13 @@ def load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def hash_files(paths: Iterable[Path]) -> str:
-    """SHA-256 over the names and bytes of `paths`; a folder stands for all its files."""
+    """SHA-256 over the names and bytes of `paths`; a folder stands for all its files, by their paths inside it."""
     digest = hashlib.sha256()
     for path in paths:
         files = sorted(item for item in path.rglob("*") if item.is_file()) if path.is_dir() else [path]
         for file in files:
-            digest.update(file.name.encode())
+            name = file.relative_to(path).as_posix() if file != path else file.name
+            digest.update(name.encode())
             with file.open("rb") as stream:
                 digest.update(hashlib.file_digest(stream, "sha256").digest())
     return digest.hexdigest()

@@ -10,6 +10,7 @@ import numpy as np
 
 from mjcf_export import contact
 from mjcf_export.collision import Piece, collision_pieces
+from mjcf_export.document import FULL, PARTIAL, full_disk
 from mjcf_export.errors import InputError, MissingError
 from mjcf_export.files import FileNames, collect_files, replace_folder
 from mjcf_export.inertia import mass_properties
@@ -234,7 +235,7 @@ def export_scene(scene: Scene, scene_folder: Path, out: Path, cache: Path | None
     spec = build_spec(scene, scene_folder, cache)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+        temporary = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{out.name}-", dir=out.parent))
     except OSError as error:
         raise MissingError(f"{out}: cannot be written ({error.strerror}); choose another folder") from error
     try:
@@ -245,7 +246,9 @@ def export_scene(scene: Scene, scene_folder: Path, out: Path, cache: Path | None
         temporary.chmod(0o755)
         replace_folder(temporary, out)
     except OSError as error:
-        raise MissingError(f"{out}: cannot be written ({error.strerror}); free some space and run again") from error
+        if error.errno in FULL:
+            raise full_disk(out) from error
+        raise MissingError(f"{out}: cannot be written ({error.strerror}); choose another folder") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return out / SCENE_XML

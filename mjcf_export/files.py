@@ -9,6 +9,7 @@ from pathlib import Path
 
 import mujoco
 
+from mjcf_export.document import PARTIAL
 from mjcf_export.errors import InputError
 
 
@@ -63,7 +64,7 @@ def replace_folder(new: Path, target: Path) -> None:
     if not target.exists():
         os.replace(new, target)
         return
-    old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
+    old = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{target.name}-", dir=target.parent))
     os.replace(target, old)
     try:
         os.replace(new, target)

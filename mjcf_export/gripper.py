@@ -78,6 +78,11 @@ class Gripper:
         """The control that opens widest."""
         return float(self.control[np.argmax(self.openings)])
 
+    @property
+    def pad_length(self) -> float:
+        """Metres from the pads' near edge to their tip."""
+        return min(float(np.ptp(np.array(pad.edges), axis=0).max()) for pad in self.faces.values())
+
     def command(self, opening_m: float) -> float:
         """Control for an opening in metres; zero and less squeeze with the full force, beyond the stroke is clipped."""
         return self.closed_control if opening_m <= 0 else self._lookup(opening_m, self.control)

@@ -6,6 +6,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
+from mjcf_export.colour import to_linear
 from mjcf_export.document import resolve_inside
 from mjcf_export.errors import InputError, MissingError
 from mjcf_export.files import FileNames
@@ -118,7 +119,7 @@ def add_lights(spec: mujoco.MjSpec, scene: Scene) -> None:
         headlight.ambient, headlight.diffuse, headlight.specular = (0.35,) * 3, (0.5,) * 3, (0.1,) * 3
         return
     shares = np.array([_radiance(light, target) for light in scene.lights])
-    ambient = np.array(scene.environment)
+    ambient = to_linear(np.array(scene.environment))
     total = float((shares.sum(axis=0) + ambient).mean())
     gain = min(total ** (1 / 2.2), 1.1) / max(total, 1e-9)
     headlight.ambient, headlight.diffuse, headlight.specular = ambient * gain, (0.0,) * 3, (0.0,) * 3

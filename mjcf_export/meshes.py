@@ -95,15 +95,17 @@ def _read_other(path: Path) -> TriangleMesh:
 
 
 def obj_bytes(mesh: TriangleMesh) -> bytes:
-    """`mesh` as OBJ text; coordinates survive to nine digits."""
+    """`mesh` as OBJ text; coordinates survive to nine digits, textured meshes keep their creases by normals."""
     lines = ["v {:.9g} {:.9g} {:.9g}".format(*vertex) for vertex in mesh.vertices.tolist()]
     if mesh.uvs is None:
         lines += ["f {} {} {}".format(*face) for face in (mesh.faces + 1).tolist()]
     else:
         unique, index = np.unique(mesh.uvs.reshape(-1, 2).round(9), axis=0, return_inverse=True)
         lines += ["vt {:.9g} {:.9g}".format(*uv) for uv in unique.tolist()]
-        joined = np.stack([mesh.faces, index.reshape(-1, 3)], axis=-1).reshape(-1, 6) + 1
-        lines += ["f {}/{} {}/{} {}/{}".format(*row) for row in joined.tolist()]
+        normals, turned = np.unique(mesh.corner_normals().reshape(-1, 3).round(6), axis=0, return_inverse=True)
+        lines += ["vn {:.6g} {:.6g} {:.6g}".format(*normal) for normal in normals.tolist()]
+        joined = np.stack([mesh.faces, index.reshape(-1, 3), turned.reshape(-1, 3)], axis=-1).reshape(-1, 9) + 1
+        lines += ["f {}/{}/{} {}/{}/{} {}/{}/{}".format(*row) for row in joined.tolist()]
     return ("\n".join(lines) + "\n").encode()
 
 

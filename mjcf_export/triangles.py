@@ -8,6 +8,8 @@ import numpy.typing as npt
 from mjcf_export.frames import Array
 
 Faces = npt.NDArray[np.int64]
+FAN = 256
+"""Where more faces than this meet in a point, their normals there are left flat."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +51,20 @@ class TriangleMesh:
         length = np.linalg.norm(cross, axis=1)
         return cross / np.maximum(length, 1e-30)[:, None], length / 2
 
+    def corner_normals(self, crease: float = np.radians(35.0)) -> Array:
+        """Unit normals `(F, 3, 3)` of every corner, smooth across edges flatter than `crease` (radians)."""
+        normals, areas = self.face_normals()
+        owner = np.repeat(np.arange(len(self.faces)), 3)
+        order = np.argsort(self.faces.ravel(), kind="stable")
+        _, counts = np.unique(self.faces.ravel(), return_counts=True)
+        corners, mates = _pairs_within(np.where(counts > FAN, 0, counts), counts)
+        corners, mates = order[corners], order[mates]
+        alike = np.einsum("ij,ij->i", normals[owner[corners]], normals[owner[mates]]) > np.cos(crease)
+        total = normals[owner] * areas[owner, None]
+        np.add.at(total, corners[alike], (normals * areas[:, None])[owner[mates[alike]]])
+        smooth: Array = total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-30)
+        return smooth.reshape(-1, 3, 3)
+
     def vertex_normals(self) -> Array:
         """Unit normals `(V, 3)`, averaged over the faces by area."""
         normals, areas = self.face_normals()
@@ -65,6 +81,16 @@ class TriangleMesh:
             return TriangleMesh(vertices, self.faces, self.uvs)
         uvs = None if self.uvs is None else self.uvs[:, ::-1]
         return TriangleMesh(vertices, self.faces[:, ::-1], uvs)
+
+
+def _pairs_within(used: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> tuple[Faces, Faces]:
+    """Every ordered pair of different places within consecutive groups of `counts` places; `used` is 0 to skip one."""
+    starts = np.cumsum(counts) - counts
+    group = np.repeat(np.arange(len(counts)), used**2)
+    within = np.arange(len(group)) - np.repeat(np.cumsum(used**2) - used**2, used**2)
+    first, second = np.divmod(within, used[group])
+    apart = first != second
+    return (starts[group] + first)[apart], (starts[group] + second)[apart]
 
 
 def edge_table(faces: Faces) -> tuple[Faces, Faces]:

@@ -137,7 +137,7 @@ def make_tabletop(folder: Path, trust: str = "measured", spoil: dict[str, Array]
     track = [Track(view=view, confidence=(1.0,) * count, area=(100.0,) * count) for view in VIEWS]
     observations = Observations(
         provider="truth", frames=dict.fromkeys(VIEWS, count), times=dict.fromkeys(VIEWS, tuple(frame_times)),
-        sizes=dict.fromkeys(VIEWS, SIZE[::-1]),
+        sizes=dict.fromkeys(VIEWS, SIZE),
         objects=(ObservedObject(name="block", roles=("moved",), tracks=tuple(track)),
                  ObservedObject(name="cup", roles=("container",), tracks=tuple(track))),
         holds=tuple(holds),

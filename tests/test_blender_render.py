@@ -22,7 +22,7 @@ from backend.documents.verdict import Rollout  # noqa: E402
 from blender_addon.cameras import look_through  # noqa: E402
 from blender_addon.render import Quality, Shot, render_shots  # noqa: E402
 from blender_addon.scene_build import build_scene, empty_file, save_blend  # noqa: E402
-from blender_addon.scene_read import open_blend  # noqa: E402
+from blender_addon.scene_read import open_blend, read_scene  # noqa: E402
 from mjcf_export.document import save_arrays  # noqa: E402
 from mjcf_export.errors import InputError  # noqa: E402
 from mjcf_export.export import export_scene  # noqa: E402
@@ -163,12 +163,36 @@ def test_keyed_rollout_is_the_rollout(built: tuple[Path, Scene, Path], tmp_path:
     bpy.context.scene.frame_set(3, subframe=0.5)
     between = np.array(bpy.data.objects["block"].matrix_world)[:3, 3]
     assert np.allclose(between, (worlds[35]["block"] + worlds[40]["block"])[:3, 3] / 2, atol=1e-6)
+    _check_reading_keyed(tmp_path, scene)
     with pytest.raises(InputError, match="fewer"):
         (tmp_path / "rollout" / "rollout.json").write_text(
             rollout.model_copy(update={"bodies": ("fewer",)}).model_dump_json()
         )
         run_blender(["animate", str(blend), str(tmp_path / "rollout"), str(tmp_path / "bad.blend")])
     assert not (tmp_path / "bad.blend").exists()
+
+
+def _check_reading_keyed(tmp_path: Path, scene: Scene) -> None:
+    """The open, keyed .blend still holds the scene it was built from, and what the user moves in it."""
+    bpy.context.scene.frame_set(7)
+    moving = np.array(bpy.data.objects["block"].matrix_world)
+    assert read_scene(tmp_path / "keyed")[0] == scene
+    assert np.array_equal(np.array(bpy.data.objects["block"].matrix_world), moving)
+    block = bpy.data.objects["block"]
+    block.location.x += 0.05
+    block.scale.z = 2.0
+    dragged = tuple(block.location)
+    back = read_scene(tmp_path / "dragged")[0].body("block")
+    assert tuple(block.location) == dragged
+    start = np.array(scene.body("block").pose.position)
+    assert np.allclose(np.array(back.pose.position) - start, (0.05, 0, 0), atol=1e-6)
+    assert np.allclose(back.shape.size, np.array(scene.body("block").shape.size) * (1, 1, 2), atol=1e-6)
+    open_blend(tmp_path / "out.blend")
+    block = bpy.data.objects["block"]
+    block.location.y += 0.02
+    block.keyframe_insert("location", frame=0)
+    back = read_scene(tmp_path / "rekeyed")[0].body("block")
+    assert np.allclose(np.array(back.pose.position) - start, (0, 0.02, 0), atol=1e-6)
 
 
 def test_a_sequence_renders_in_one_process(built: tuple[Path, Scene, Path], tmp_path: Path) -> None:
@@ -199,15 +223,19 @@ def test_a_sequence_renders_in_one_process(built: tuple[Path, Scene, Path], tmp_
 
 def test_a_machine_without_blender_is_told_what_to_do(tmp_path: Path) -> None:
     ask = "import sys; sys.modules['bpy'] = None\nfrom backend.blender import blender_command\nprint(blender_command())"
+    ours = "{} {}".format(*sys.version_info[:2])
 
-    def answer(version: str | None) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PATH": str(tmp_path)}
+    def answer(version: str | None, probe: str = "", **named: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PATH": str(tmp_path), **named}
         if version is not None:
             program = tmp_path / "blender"
-            program.write_text(f"#!/bin/sh\necho Blender {version}\n")
+            program.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo Blender {version} || echo "probe {probe}"\n')
             program.chmod(0o755)
         return subprocess.run([sys.executable, "-c", ask], env=environment, capture_output=True, text=True, check=False)
 
-    assert "pip install real2gym[blender]" in answer(None).stderr
+    assert "pip install 'real2gym[blender]'" in answer(None).stderr
+    assert "names no program" in answer(None, REAL2GYM_BLENDER="/nowhere/blender").stderr
     assert "is Blender 3.6" in answer("3.6.5").stderr
-    assert "'--command', 'real2gym'" in answer("4.3.2").stdout
+    assert "'--command', 'real2gym'" in answer("4.3.2", "3 99 True").stdout
+    assert "'--python-expr'" in answer("4.3.2", f"{ours} False").stdout
+    assert "has Python 3.99" in answer("4.3.2", "3 99 False").stderr

@@ -1,6 +1,7 @@
 """Demonstrations: every input format read from real files, and every bad input refused with its reason."""
 
 import json
+import re
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from backend.cli import main
 from backend.demos import (
     check_demonstration,
     load_demonstration,
@@ -271,14 +273,20 @@ BAD_INPUTS = {
 
 
 @pytest.mark.parametrize("case", BAD_INPUTS)
-def test_bad_input_is_one_clear_error(case: str, tmp_path: Path) -> None:
+def test_bad_input_is_one_clear_error_and_leaves_nothing(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     spoil, reason = BAD_INPUTS[case]
-    raw = write_demo(tmp_path)
-    spoil(tmp_path, raw)
-    (tmp_path / "demo.json").write_text(json.dumps(raw))
-    with pytest.raises(InputError, match=reason):
-        load_demonstration(tmp_path)
-    errors = [problem for problem in check_demonstration(tmp_path) if problem.severity == "error"]
+    folder, run = tmp_path / "demo", tmp_path / "run"
+    folder.mkdir()
+    raw = write_demo(folder)
+    spoil(folder, raw)
+    (folder / "demo.json").write_text(json.dumps(raw))
+    assert main(["run", str(folder), "--out", str(run), "--json"]) == InputError.exit_code
+    envelope = json.loads(capsys.readouterr().out)
+    assert re.search(reason, envelope["message"]), envelope["message"]
+    assert envelope["status"] == "error" and not run.exists()
+    errors = [problem for problem in check_demonstration(folder) if problem.severity == "error"]
     assert len(errors) == 1, [str(problem) for problem in errors]
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from functools import partial
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
@@ -225,9 +226,8 @@ def test_three_way_comparison_with_blender(run: RunFolder, tmp_path: Path) -> No
 
     whole = RunFolder(tmp_path / "whole")
     shutil.copytree(run.root, whole.root)
-    whole.blend.parent.mkdir(exist_ok=True)
-    run_blender(["build", str(whole.executed.scene_folder), str(whole.blend)])
-    run_blender(["animate", str(whole.blend), str(whole.rollout.parent), str(whole.blend)])
+    run_blender(["build", str(whole.executed.scene_folder), str(whole.blend), "--rollout", str(whole.rollout.parent)])
+    assert [path.name for path in whole.blend.parent.iterdir()] == ["scene.blend"]
     comparison, message = figures(whole)
     assert len(list((whole.renders / "ext").glob("*.png"))) == FRAMES
     assert comparison.mean("renderers/ssim") > 0.7, "both renderers show one scene through one camera"
@@ -236,23 +236,46 @@ def test_three_way_comparison_with_blender(run: RunFolder, tmp_path: Path) -> No
     assert page.count("data:image/jpeg;base64") == 2 and "data:video/mp4;base64" in page
 
 
+@pytest.mark.skipif(find_spec("bpy") is None, reason="needs bpy")
+def test_run_that_executed_nothing_shows_its_reference_motion(run: RunFolder, tmp_path: Path) -> None:
+    from backend.progress import silent
+    from backend.stages import Job, blender
+
+    blocked = RunFolder(tmp_path / "blocked")
+    shutil.copytree(run.root, blocked.root)
+    blocked.rollout.unlink()
+    blocked.rollout_arrays.unlink()
+    arrays = dict(np.load(blocked.executed.motion_arrays))
+    arrays["object/block"][arrays["time"] > 0.11] = np.nan
+    save_arrays(blocked.executed.motion_arrays, arrays)
+    assert "nothing was executed" in blender(Job(blocked, {}), partial(silent, "blender"))
+    comparison, _ = figures(blocked)
+    assert not any(frame.executed for frame in comparison.frames)
+    assert any("nothing was executed" in note for note in comparison.notes)
+    assert min(frame.figures["iou/block"] for frame in comparison.frames[:2]) > 0.97
+    assert comparison.frames[-1].figures["iou/block"] < 0.9, "held where it was seen last"
+    assert comparison.mean("blender/ssim") > 0.6, "the .blend moves as the reference does"
+    assert "since nothing was executed" in Page(write_report(blocked).read_text(encoding="utf-8")).text
+
+
 def test_source_clock_meets_the_events_of_a_retimed_motion() -> None:
-    def motion(*onsets: float) -> Motion:
+    def motion(*onsets: float, planned: bool = False) -> Motion:
+        pair = ("arm", "cube") if planned else ("cube", "arm")
         events = tuple(
-            Event(id=f"e{i}", relation="grasp", subject="r", object="o", before=t, onset=t, after=t + 0.2,
-                  frames={"v": 10 * i + 5})
+            Event(id=f"e{i}" if planned else f"e{i}_grasp", relation="grasp", subject=pair[0], object=pair[1],
+                  before=t, onset=t, after=t + 0.2, robot="arm")
             for i, t in enumerate(onsets)
         )  # fmt: skip
-        return Motion(duration=20, events=events)
+        return Motion(duration=20, events=events, source="planned" if planned else "recorded")
 
-    times = {"v": np.arange(30) / 10}
-    kept = SourceClock(motion(0.5, 1.5), motion(0.5, 1.5), times)
+    kept = SourceClock(motion(0.5, 1.5), motion(0.5, 1.5))
     assert kept.kept and kept.motion_time(2.0) == 2.0
-    slowed = SourceClock(motion(0.5, 1.5), motion(2.0, 6.0), times)
-    assert not slowed.kept
-    assert [slowed.motion_time(t) for t in (0.5, 1.0, 1.5, 2.0)] == pytest.approx([2.0, 4.0, 6.0, 6.5])
-    planned = SourceClock(motion(4.0, 9.0), motion(4.0, 9.0), times)
-    assert planned.motion_time(1.0) == pytest.approx(6.5), "the video's frames tell the source time of such a motion"
+    for slowed in (motion(2.0, 6.0), motion(2.0, 6.0, planned=True)):
+        clock = SourceClock(motion(0.5, 1.5), slowed)
+        assert not clock.kept
+        assert [clock.motion_time(t) for t in (0.5, 1.0, 1.5, 2.0)] == pytest.approx([2.0, 4.0, 6.0, 6.5])
+    unknown = motion(planned=True).model_copy(update={"duration": 40.0})
+    assert SourceClock(motion(0.5), unknown).motion_time(5.0) == pytest.approx(10.0)
 
 
 class Page(HTMLParser):
@@ -286,7 +309,8 @@ def test_report_tells_everything_and_escapes_it(run: RunFolder) -> None:
     page = Page(write_report(run).read_text(encoding="utf-8"))
     assert "script" not in page.tags and all(source.startswith("data:") for source in page.loaded)
     for words in (
-        f"push {EVIL}", "Rejected", "failed stage: whole", f"block lies outside {EVIL}", "1 of 2 checks passed",
+        f"push {EVIL}", "Rejected", "failed stage: whole", f"31 mm, must be ≤ 2 mm: inside({EVIL})",
+        f"block lies outside {EVIL}", "1 of 2 checks passed",
         "penetration block / table 0.3 mm ≤ 2 mm ✓ pass", f"inside({EVIL}) 31 mm ≤ 2 mm ✗ fail", "not measured",
         "0.4 px (limit 3)", "0.4 IoU (limit 0.7) block",
         "pose of block x +4 mm 0.4 IoU 0.6 IoU undone contact got worse",

@@ -8,7 +8,8 @@ from mjcf_export.document import Document, Record
 class FrameComparison(Record):
     """One source frame in one view. `motion_time` is the moment of the executed motion that is shown beside it.
 
-    `executed` is false when the rollout ended before that moment; simulated pictures then do not exist. `figures` are
+    `executed` is false when the rollout ended before that moment, and simulated pictures then do not exist; or when
+    nothing was executed, and they show the reference motion. `figures` are
     `<pair>/ssim` (structural similarity of luminance, 1 is equal) and `<pair>/difference` (mean absolute difference
     of 0..255) for the pairs `blender`, `mujoco` (each against the real picture) and `renderers` (against each other),
     and `iou/<object>` (observed mask against MuJoCo's).

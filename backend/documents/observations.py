@@ -56,7 +56,7 @@ class Hold(Record):
 
 
 class Observations(Document):
-    """Everything the later stages may know of the pictures and the robot's record. `sizes` are `(H, W)` by view."""
+    """Everything the later stages may know of the pictures and the robot's record. `sizes` are `(W, H)` by view."""
 
     VERSION: ClassVar[int] = 1
     provider: str

@@ -1,7 +1,5 @@
 """Which moment of the executed motion belongs to a source frame."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from backend.documents.motion import Event, Motion
@@ -22,17 +20,15 @@ class SourceClock:
     is shown so that its events meet those of the video, linearly between them.
 
     Args:
-        reconstructed: the reference motion, whose events name source frames.
+        reconstructed: the reference motion, on the demonstration's clock.
         executed: the motion that physics ran.
-        times: `(T,)` source times of each view.
     """
 
-    def __init__(self, reconstructed: Motion, executed: Motion, times: Mapping[str, Array]) -> None:
-        planned = {event.id: event for event in executed.events}
-        pairs = []
-        for event in reconstructed.events:
-            if event.id in planned:
-                pairs.append((_source_time(event, times), moment(planned[event.id])))
+    def __init__(self, reconstructed: Motion, executed: Motion) -> None:
+        planned = _moments(executed)
+        pairs = [(time, planned[key]) for key, time in _moments(reconstructed).items() if key in planned]
+        if not pairs and executed.source != "recorded":
+            pairs = [(0.0, 0.0), (reconstructed.duration, executed.duration)]
         knots = np.array(sorted(pairs)).reshape(-1, 2)
         self.kept = bool(not len(knots) or np.abs(knots[:, 0] - knots[:, 1]).max() < 1e-3)
         self._knots = np.zeros((0, 2)) if self.kept else _rising(knots)
@@ -49,20 +45,17 @@ class SourceClock:
         return float(np.interp(time, source, motion))
 
 
-def _source_time(event: Event, times: Mapping[str, Array]) -> float:
-    """The event on the source clock; its frame where the reference motion has a clock of its own."""
-    own = moment(event)
-    for view, frame in event.frames.items():
-        stamps = times.get(view)
-        if stamps is None or not 0 <= frame < len(stamps):
-            continue
-        interval = float(np.diff(stamps).max()) if len(stamps) > 1 else 1.0
-        outside = own > stamps[-1] or own < stamps[0]
-        if abs(stamps[frame] - own) > interval and not outside:
-            return float(stamps[frame])
-        if outside and abs(stamps[frame] - own) > 5 * interval:
-            return float(stamps[frame])
-    return own
+def _moments(motion: Motion) -> dict[tuple[str, str, int], float]:
+    """The moment of each event by its relation, the body it is about, and how often that has happened before.
+
+    Planned events have other ids, and may name the robot where the demonstration's name a body.
+    """
+    found: dict[tuple[str, str, int], float] = {}
+    for event in sorted(motion.events, key=moment):
+        body = event.object if event.subject in (event.robot, *motion.robots) else event.subject
+        count = sum(key[:2] == (event.relation, body) for key in found)
+        found[event.relation, body, count] = moment(event)
+    return found
 
 
 def _rising(knots: Array) -> Array:

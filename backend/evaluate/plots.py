@@ -1,4 +1,4 @@
-"""Plots of a run as SVG: tcp path, gripper opening, pad forces, object heights; demonstrated against executed."""
+"""Plots of a run as SVG: tcp path, gripper opening, contact forces, object heights; demonstrated against executed."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from backend.documents.motion import Event
 from mjcf_export.frames import Array
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -26,13 +25,13 @@ class Record:
     Attributes:
         reference: the arrays of the Motion document, or empty.
         native: the arrays of the Rollout document, `time` moved to the motion's clock, or empty.
-        events: marked as vertical lines by their number.
+        events: when each happened; marked as vertical lines by their number.
         robots: names.
     """
 
     reference: Arrays
     native: Arrays
-    events: Sequence[Event]
+    events: Sequence[float]
     robots: Sequence[str]
 
 
@@ -64,19 +63,40 @@ def gripper_opening(record: Record) -> bytes | None:
 
 def pad_forces(record: Record) -> bytes | None:
     """Normal force of each pad on each body it touched, in newtons."""
-    keys = [key for key in record.native if key.startswith("pad/") and np.abs(record.native[key]).max(initial=0) > 1e-6]
-    if not keys:
+    lines = []
+    for key in _loaded(record, "pad/"):
+        robot, side, body = key.split("/", 3)[1:]
+        label = f"{side} pad on {body}" + (f" ({robot})" if len(record.robots) > 1 else "")
+        lines.append((key, label, "-" if side == "left" else ":"))
+    return _forces(record, lines, "force of each pad (N)", "pads")
+
+
+def support_forces(record: Record) -> bytes | None:
+    """Force between each pair of bodies that touched, robots apart, in newtons."""
+    lines: list[tuple[str, str, str]] = []
+    pairs: set[frozenset[str]] = set()
+    for key in _loaded(record, "force/"):
+        body, other = key.split("/", 2)[1:]
+        if other not in record.robots and {body, other} not in pairs:
+            pairs.add(frozenset((body, other)))
+            lines.append((key, f"{body} – {other}", "-"))
+    return _forces(record, lines, "force between bodies (N)", "supports")
+
+
+def _loaded(record: Record, prefix: str) -> list[str]:
+    keys = [key for key in record.native if key.startswith(prefix)]
+    return sorted(key for key in keys if np.abs(record.native[key]).max(initial=0) > 1e-6)
+
+
+def _forces(record: Record, lines: Sequence[tuple[str, str, str]], title: str, salt: str) -> bytes | None:
+    if not lines:
         return None
     figure, (axes,) = _figure(1)
-    for number, key in enumerate(sorted(keys)):
-        robot, side, body = key.split("/", 3)[1:]
-        style = "-" if side == "left" else ":"
-        label = f"{side} pad on {body}" + (f" ({robot})" if len(record.robots) > 1 else "")
-        axes.plot(
-            record.native["time"], record.native[key], style, color=COLOURS[number % 7], linewidth=1.1, label=label
-        )
-    _finish(axes, record, "contact force (N)")
-    return _svg(figure, "forces")
+    for number, (key, label, style) in enumerate(lines):
+        colour = COLOURS[number % 7]
+        axes.plot(record.native["time"], record.native[key], style, color=colour, linewidth=1.1, label=label)
+    _finish(axes, record, title)
+    return _svg(figure, salt)
 
 
 def object_heights(record: Record) -> bytes | None:
@@ -146,11 +166,11 @@ def _finish(axes: Any, record: Record, label: str) -> None:
     axes.set_title(label, loc="left", fontsize=9)
     near = 0.04 * float(np.ptp(axes.get_xlim()))
     drop, last = 0, -np.inf
-    for number, event in enumerate(record.events):
-        drop, last = (drop + 9 if event.onset - last < near else 0), event.onset
-        axes.axvline(event.onset, color="0.6", linewidth=0.7, zorder=0)
+    for number, onset in enumerate(record.events):
+        drop, last = (drop + 9 if onset - last < near else 0), onset
+        axes.axvline(onset, color="0.6", linewidth=0.7, zorder=0)
         axes.annotate(
-            str(number + 1), (event.onset, 1.0), xycoords=("data", "axes fraction"), xytext=(1.5, -8 - drop),
+            str(number + 1), (onset, 1.0), xycoords=("data", "axes fraction"), xytext=(1.5, -8 - drop),
             textcoords="offset points", fontsize=7, color="0.35",
         )  # fmt: skip
     if axes.get_legend_handles_labels()[0]:

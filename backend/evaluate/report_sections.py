@@ -4,22 +4,23 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 from backend.documents.diagnosis import QUESTIONS, Answer
+from backend.documents.motion import Event
 from backend.documents.run import StageRecord
 from backend.documents.verdict import Check
 from backend.evaluate.markup import Child, Markup, element, figure, film, image, join, number, photograph, status, table
-from backend.evaluate.plots import Record, gripper_opening, object_heights, pad_forces, tcp_path
+from backend.evaluate.plots import Record, gripper_opening, object_heights, pad_forces, support_forces, tcp_path
 from backend.evaluate.run_documents import RunDocuments
 from mjcf_export.scene import Scene
 
-OVERVIEW = (
-    "The demonstration (top), the Blender scene and the MuJoCo rollout at the same source frames; both renderings show "
-    "the natively executed motion."
-)
+OVERVIEW = "The demonstration (top), Blender and MuJoCo at the same source frames; both renderings show "
+EXECUTED = "the natively executed motion."
+NOT_EXECUTED = "the reference motion, since nothing was executed."
 FIGURES = (
     "Means over the compared frames: structural similarity of luminance and mean absolute difference (of 255) to the "
     "video, similarity of the two renderings, and overlap of observed and MuJoCo masks."
 )
 LINES = "Dashed: the reference motion. Solid: the native rollout. Numbered lines: the events above."
+FAILED_SHOWN = 5
 LARGEST_FILM = 8 * 1024**2
 """Bytes of the film up to which it is put into the page."""
 
@@ -71,6 +72,9 @@ def banner(run: RunDocuments) -> Markup:
         lines.append(element("p", f"failed stage: {verdict.failed_stage}"))
     if verdict.message:
         lines.append(element("p", verdict.message))
+    failed_checks = [check for check in verdict.checks if check.status == "fail"]
+    if failed_checks:
+        lines.append(_list(f"{_measured(check)}: {check.name}" for check in failed_checks[:FAILED_SHOWN]))
     open_ = sum(check.status == "not evaluated" for check in verdict.checks)
     lines.append(element("p", f"{passed} of {len(verdict.checks)} checks passed, {open_} not evaluated", class_="soft"))
     if verdict.adapted:
@@ -82,10 +86,14 @@ def pictures(run: RunDocuments) -> Markup:
     """The overview sheet, the film, the similarity figures."""
     comparison = run.comparison
     if comparison is None:
-        return section("Real, Blender and MuJoCo", missing("comparison"))
+        stopped = [f"{name}: {item.message}" for name, item in _stages(run) if item.state == "failed"]
+        return section(
+            "Real, Blender and MuJoCo", missing("comparison"), *(element("p", text, class_="soft") for text in stopped)
+        )
     children: list[Child] = []
     if "overview" in comparison.sheets:
-        children.append(_sheet(run, "overview", OVERVIEW))
+        executed = any(frame.executed for frame in comparison.frames)
+        children.append(_sheet(run, "overview", OVERVIEW + (EXECUTED if executed else NOT_EXECUTED)))
     path = run.folder.compare / (comparison.film or "")
     if comparison.film and path.is_file() and path.stat().st_size <= LARGEST_FILM:
         children.append(element("div", figure(film(path), "The same, as a film in real time."), class_="film"))
@@ -103,25 +111,31 @@ def pictures(run: RunDocuments) -> Markup:
 
 
 def events(run: RunDocuments) -> Markup:
-    """The interaction events and the contact sheet of each."""
-    motion = run.motion
-    if motion is None:
+    """The interaction events of the demonstration and the contact sheet of each."""
+    found = run.events()
+    if found is None:
         return section("Events", missing("reconstruction"))
+    end = run.executed_until()
     rows = [
-        [index + 1, event.relation, f"{event.subject} – {event.object}" if event.object else event.subject,
-         "made" if event.made else "broken", *(number(t) for t in (event.before, event.onset, event.after)),
-         number(event.confidence), event.provenance]
-        for index, event in enumerate(motion.events)
+        [index + 1, event.relation, _between(event), "made" if event.made else "broken",
+         *(number(t) for t in (event.before, event.onset, event.after)), number(executed if executed <= end else None),
+         number(event.confidence),
+         event.provenance]
+        for index, (event, executed) in enumerate(found)
     ]  # fmt: skip
-    head = ["#", "relation", "between", "", "before (s)", "onset (s)", "after (s)", "confidence", "source"]
+    times = ("before (s)", "onset (s)", "after (s)", "executed (s)")
+    head = ["#", "relation", "between", "", *times, "confidence", "source"]
     children: list[Child] = [table(head, rows) if rows else element("p", "No events were found.", class_="missing")]
     if run.comparison is not None:
-        for index, event in enumerate(motion.events):
+        for index, (event, _) in enumerate(found):
             if event.id in run.comparison.sheets:
-                pair = f"{event.subject} – {event.object}" if event.object else event.subject
-                caption = f"Event {index + 1}: {event.relation}, {pair}."
+                caption = f"Event {index + 1}: {event.relation}, {_between(event)}."
                 children.append(_sheet(run, event.id, caption))
     return section("Events", *children)
+
+
+def _between(event: Event) -> str:
+    return f"{event.subject} – {event.object}" if event.object else event.subject
 
 
 def checks(run: RunDocuments) -> Markup:
@@ -142,12 +156,14 @@ def plots(run: RunDocuments) -> Markup:
     if not run.reference and not run.native:
         return section("Motion", missing("reconstruction and validation"))
     robots = run.motion.robots if run.motion else (run.rollout.robots if run.rollout else ())
-    record = Record(run.reference, run.native, run.motion.events if run.motion else (), robots)
+    marks = [executed for _, executed in run.events() or ()]
+    record = Record(run.reference, run.native, marks, robots)
     drawn = (
         ("TCP path", tcp_path(record), "Path of the tcp from above, and its height."),
         ("gripper opening", gripper_opening(record), "Opening between the finger pads."),
         ("contact forces", pad_forces(record), "Normal force of each finger pad on what it touches; never summed."),
         ("object heights", object_heights(record), "Height of each body that moves."),
+        ("support forces", support_forces(record), "Force between the bodies that touch each other."),
     )
     children: list[Child] = [element("p", LINES, class_="soft")]
     if not run.native:
@@ -192,9 +208,8 @@ def ledger(run: RunDocuments) -> Markup:
 def provenance(run: RunDocuments) -> Markup:
     """What stands in for what was asked, and where the numbers came from."""
     children: list[Child] = []
-    substitutions = run.verdict.substitutions if run.verdict else ()
-    if substitutions:
-        rows = [[item.what, item.why, item.provenance] for item in substitutions]
+    if run.substitutions:
+        rows = [[item.what, item.why, item.provenance] for item in run.substitutions]
         children.append(table(["substitution", "why", "source"], rows))
     elif run.verdict is not None:
         children.append(element("p", "No substitutions."))
@@ -219,7 +234,7 @@ def timings(run: RunDocuments) -> Markup:
         children.append(missing("pipeline"))
     if run.verdict is not None and run.verdict.hashes:
         hashes = [[name, element("code", value)] for name, value in sorted(run.verdict.hashes.items())]
-        children.append(table(["bound to the verdict", "SHA-256"], hashes))
+        children.append(table(["bound to the verdict", "SHA-256, or version"], hashes))
     if run.broken:
         children += [element("h3", "Documents that could not be read"), _list(run.broken)]
     return section("Stages", *children)
@@ -227,6 +242,11 @@ def timings(run: RunDocuments) -> Markup:
 
 def _stages(run: RunDocuments) -> list[tuple[str, StageRecord]]:
     return list(run.record.stages.items()) if run.record else []
+
+
+def _measured(check: Check) -> str:
+    limit = "" if check.threshold is None else f", must be {_threshold(check)}"
+    return f"{number(check.value, check.unit)}{limit}"
 
 
 def _threshold(check: Check) -> str:
@@ -263,7 +283,7 @@ def _sources(scene: Scene) -> list[Markup]:
     bodies: list[list[Child]] = []
     for body in scene.bodies:
         residuals = ", ".join(f"{name} {number(value)}" for name, value in sorted(body.residuals.items()))
-        place = ", ".join(f"{value:.3f}" for value in body.pose.position)
+        place = ", ".join(f"{round(value, 3) + 0.0:.3f}" for value in body.pose.position)
         roles = "/".join(body.roles)
         bodies.append([body.name, roles, body.shape.kind, place, _pairs(body.provenance), residuals or "–"])
     cameras = [[item.name, f"{item.width}×{item.height}", _pairs(item.provenance)] for item in scene.cameras]

@@ -13,10 +13,12 @@ from pydantic import ValidationError
 from backend.documents.comparison import Comparison
 from backend.documents.demonstration import Demonstration
 from backend.documents.diagnosis import Correction, Diagnosis
-from backend.documents.motion import Motion
+from backend.documents.motion import Event, Motion
 from backend.documents.observations import Observations
 from backend.documents.run import RunFolder, RunRecord
-from backend.documents.verdict import Criteria, Rollout, Verdict
+from backend.documents.verdict import Criteria, Rollout, Substitution, Verdict
+from backend.evaluate.clock import SourceClock
+from backend.substitutions import substitutions_of
 from mjcf_export.document import load_arrays
 from mjcf_export.errors import InputError
 from mjcf_export.scene import Scene
@@ -44,7 +46,20 @@ class RunDocuments:
     native: Arrays = field(default_factory=dict)
     verdict: Verdict | None = None
     comparison: Comparison | None = None
+    substitutions: tuple[Substitution, ...] = ()
     broken: list[str] = field(default_factory=list)
+
+    def events(self) -> list[tuple[Event, float]] | None:
+        """The demonstration's events, each with its onset as executed; None before reconstruction."""
+        reconstructed = self.reconstructed or self.motion
+        if reconstructed is None:
+            return None
+        clock = SourceClock(reconstructed, self.motion or reconstructed)
+        return [(event, clock.motion_time(event.onset)) for event in reconstructed.events]
+
+    def executed_until(self) -> float:
+        """Seconds on the motion's clock at which the rollout ended; minus infinity when there is none."""
+        return float(self.native["time"][-1]) if "time" in self.native else float("-inf")
 
 
 def read_run(folder: RunFolder) -> RunDocuments:
@@ -75,7 +90,15 @@ def read_run(folder: RunFolder) -> RunDocuments:
     run.native = _on_motion_clock(read(folder.rollout_arrays, load_arrays) or {}, run.rollout)
     run.verdict = read(folder.verdict, Verdict.load)
     run.comparison = read(folder.compare / "comparison.json", Comparison.load)
+    run.substitutions = _substitutions(run)
     return run
+
+
+def _substitutions(run: RunDocuments) -> tuple[Substitution, ...]:
+    try:
+        return substitutions_of(run.folder, run.verdict)
+    except InputError:
+        return run.verdict.substitutions if run.verdict else ()
 
 
 def _ledger(path: Path) -> tuple[Correction, ...]:

@@ -40,17 +40,20 @@ def empty_tile(width: int, height: int, text: str) -> Image:
     return np.asarray(tile, dtype=np.uint8)
 
 
-def contact_sheet(tiles: Sequence[Sequence[Image]], rows: Sequence[str], columns: Sequence[str]) -> Image:
+def contact_sheet(
+    tiles: Sequence[Sequence[Image]], rows: Sequence[str], columns: Sequence[str], text: int | None = None
+) -> Image:
     """A grid of pictures with a label for each row and each column, on white.
 
     Args:
         tiles: rows of pictures; all of one column have one size, all of one row one height.
         rows: labels on the left, of one or more lines.
         columns: labels on top.
+        text: pixels of the labels' height; by the pictures' width when None.
     """
     widths = [tile.shape[1] for tile in tiles[0]]
     heights = [row[0].shape[0] for row in tiles]
-    size = _text_size(int(np.median(widths)))
+    size = text or _text_size(int(np.median(widths)))
     font = _font(size)
     left = max(int(font.getlength(line)) for label in rows for line in label.split("\n")) + 2 * _GAP
     top = size + 2 * _GAP

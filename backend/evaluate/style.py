@@ -17,7 +17,7 @@ table { border-collapse: collapse; width: 100%; font-size: .84rem; line-height: 
 caption { text-align: left; color: var(--soft); padding: .2rem 0 .4rem; }
 th { text-align: left; border-bottom: 1.5px solid var(--ink); padding: .25rem .6rem .25rem 0; vertical-align: bottom; }
 td { border-bottom: 1px solid var(--line); padding: .25rem .6rem .25rem 0; vertical-align: top;
-  overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }
+  overflow-wrap: break-word; font-variant-numeric: tabular-nums; }
 .scroll { overflow-x: auto; margin: .6rem 0 1rem; }
 .status { white-space: nowrap; font-weight: 600; color: var(--none); }
 .status.pass, .status.done { color: var(--pass); } .status.fail, .status.failed { color: var(--fail); }

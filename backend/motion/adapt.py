@@ -184,7 +184,8 @@ def _planned(
                 break
             continue
         placed = _with_robot(scene, name, model, base, planned[f"{name}/qpos"][0], float(planned[f"{name}/opening"][0]))
-        why = "planned object-relatively from the events" + ("" if given else ", the robot's base proposed by reach")
+        why = "planned object-relatively from the events, re-timed within the robot's limits"
+        why += "" if given else ", the robot's base proposed by reach"
         why += f", since {reason}" if reason else ""
         why = "; ".join(part for part in (motion.adapted, why) if part)
         return placed, plan.model_copy(update={"adapted": why, "notes": motion.notes}), planned

@@ -16,6 +16,10 @@ _SLOPE = 0.35
 _MARGIN = 0.004
 _CONE = 0.9
 _SAMPLES = 400
+_HELD = 0.006
+"""Metres of pad that must lie on a body."""
+_TIP = 0.003
+"""Metres from the pads' tip to where they may touch a round body."""
 
 
 @dataclass(frozen=True)
@@ -31,21 +35,22 @@ class Grasp:
     cost: float
 
 
-def grasp_candidates(shape: Shape, folder: Path, stroke: float) -> list[Grasp]:
+def grasp_candidates(shape: Shape, folder: Path, stroke: float, pad: float = 0.0) -> list[Grasp]:
     """Grasps of at most `stroke` metres, cheapest first; every one comes with both ways round the fingers.
 
     Args:
         shape: of the body.
         folder: the scene folder, where mesh files lie.
         stroke: the gripper's widest opening in metres.
+        pad: metres from the pads' centre to their tip; low bodies are held by the tips, which must clear the ground.
     """
     limit = stroke - _MARGIN
     if isinstance(shape, Box):
-        found = _box(np.array(shape.size), limit)
+        found = _box(np.array(shape.size), limit, pad)
     elif isinstance(shape, Tray):
-        found = _walls(shape, limit) + _box(np.array(shape.size), limit, kind="tray")
+        found = _walls(shape, limit) + _box(np.array(shape.size), limit, pad, kind="tray")
     elif isinstance(shape, Cylinder | Lathe):
-        found = _turned(shape, limit)
+        found = _turned(shape, limit, pad)
     else:
         found = _antipodal(shape_mesh(shape, folder), limit)
     middle = np.array([0.0, 0.0, float(extents(shape, folder)[2]) / 2])
@@ -70,13 +75,14 @@ def grasp_frame(point: Array, closing: Array, approach: Array) -> Array:
     return frame
 
 
-def _depths(height: float) -> list[float]:
-    """Distances below the top at which the pads' centre may hold something `height` metres deep."""
-    tried = (height / 2, 0.018, 0.012, 0.025, 0.04, 0.008)
-    return [depth for depth in tried if 0.004 <= depth <= max(height / 2 + 1e-9, min(height - 0.004, 0.025))]
+def _depths(height: float, pad: float) -> list[float]:
+    """Distances below the top of the pads' centre for something `height` metres deep; above it if negative."""
+    tried = (height / 2, 0.018, 0.012, 0.025, 0.04, 0.008, 0.004, 0.0, -0.004, -0.008, -0.012)
+    least = min(0.004, _HELD - pad)
+    return [depth for depth in tried if least <= depth <= max(height / 2 + 1e-9, min(height - 0.004, 0.025))]
 
 
-def _box(size: Array, limit: float, kind: str = "across") -> list[Grasp]:
+def _box(size: Array, limit: float, pad: float, kind: str = "across") -> list[Grasp]:
     centre = np.array([0.0, 0.0, size[2] / 2])
     found = []
     for closing in range(3):
@@ -85,14 +91,14 @@ def _box(size: Array, limit: float, kind: str = "across") -> list[Grasp]:
         for approach in (axis for axis in range(3) if axis != closing):
             for sign in (-1.0, 1.0):
                 direction = sign * np.eye(3)[approach]
-                for depth in _depths(float(size[approach])):
+                for depth in _depths(float(size[approach]), pad):
                     point = centre - direction * (size[approach] / 2 - depth)
                     frame = grasp_frame(point, np.eye(3)[closing], direction)
                     found.append(Grasp(frame, float(size[closing]), kind, max(0.0, 0.02 - depth) * 10))
     return found
 
 
-def _turned(shape: Cylinder | Lathe, limit: float) -> list[Grasp]:
+def _turned(shape: Cylinder | Lathe, limit: float, pad: float) -> list[Grasp]:
     outer = np.array([[shape.radius, 0.0], [shape.radius, shape.height]]) if isinstance(shape, Cylinder) else np.array(
         shape.outer
     )  # fmt: skip
@@ -111,9 +117,16 @@ def _turned(shape: Cylinder | Lathe, limit: float) -> list[Grasp]:
                 if abs(tilt) < 0.6 and height - z > 0.06:
                     continue
                 approach = rotation_about(closing, tilt) @ np.array([0.0, 0.0, -1.0])
-                frame = grasp_frame(np.array([0.0, 0.0, z]), closing, approach)
-                found.append(Grasp(frame, 2 * radius, "across", slope * 0.2))
+                for back in _backs(radius, pad):
+                    frame = grasp_frame(np.array([0.0, 0.0, z]) - back * approach, closing, approach)
+                    found.append(Grasp(frame, 2 * radius, "across", slope * 0.2))
     return found + (_rim(shape, limit) if isinstance(shape, Lathe) else [])
+
+
+def _backs(radius: float, pad: float) -> list[float]:
+    """Metres by which the pads' centre stays behind the axis of something round, so that the tips clear the ground."""
+    room = pad - _TIP
+    return [0.0, room / 2, room] if room > 0.0 and radius < pad else [0.0]
 
 
 def _rim(shape: Lathe, limit: float) -> list[Grasp]:

@@ -111,7 +111,7 @@ class _Planner:
     def add(self, pick: Pick) -> None:
         """Plan one pick from where things stand now."""
         shape = self._world.scene.body(pick.body).shape
-        grasps = grasp_candidates(shape, self._world.folder, self._gripper.stroke)
+        grasps = grasp_candidates(shape, self._world.folder, self._gripper.stroke, self._gripper.pad_length / 2)
         if not grasps:
             raise InputError(
                 f"body {pick.body}: no grasp narrower than the gripper's stroke of "

@@ -29,6 +29,13 @@ def configured() -> bool:
     return bool(os.environ.get(CHECKPOINT))
 
 
+def settings() -> dict[str, str] | None:
+    """The configured checkpoint and its configuration, which decide what is seen; None when there is none."""
+    if not configured():
+        return None
+    return {"checkpoint": os.environ[CHECKPOINT], "config": os.environ.get(CONFIG, DEFAULT_CONFIG)}
+
+
 def load_tracker(overrides: Sequence[str] = ()) -> "Sam2Tracker":
     """The tracker of the configured checkpoint; `overrides` are hydra overrides of its configuration.
 
@@ -36,19 +43,33 @@ def load_tracker(overrides: Sequence[str] = ()) -> "Sam2Tracker":
         MissingError: torch or sam2 is not installed, or no checkpoint is configured; the message says how to get it.
         InputError: the checkpoint does not exist or does not fit the configuration.
     """
-    absent = [package for package in ("torch", "sam2") if find_spec(package) is None]
+    absent = missing_packages()
     if absent:
         raise MissingError(f"SAM2: {' and '.join(absent)} not installed; run `make models`")
+    return Sam2Tracker(checkpoint_file(), os.environ.get(CONFIG, DEFAULT_CONFIG), overrides)
+
+
+def missing_packages() -> list[str]:
+    """Packages that SAM 2 needs and that are not installed."""
+    return [package for package in ("torch", "sam2") if find_spec(package) is None]
+
+
+def checkpoint_file() -> Path:
+    """The configured checkpoint.
+
+    Raises:
+        MissingError: none is configured; the message says how to get one.
+        InputError: it does not exist.
+    """
     path = os.environ.get(CHECKPOINT)
     if not path:
         raise MissingError(
             f"SAM2: no checkpoint configured; download one from https://github.com/facebookresearch/sam2 and set "
             f"{CHECKPOINT} to its path (and {CONFIG} to its configuration, {DEFAULT_CONFIG} otherwise)"
         )
-    checkpoint = Path(path)
-    if not checkpoint.is_file():
-        raise InputError(f"{CHECKPOINT}: {checkpoint}: no such file; expected a SAM 2 checkpoint (.pt)")
-    return Sam2Tracker(checkpoint, os.environ.get(CONFIG, DEFAULT_CONFIG), overrides)
+    if not Path(path).is_file():
+        raise InputError(f"{CHECKPOINT}: {path}: no such file; expected a SAM 2 checkpoint (.pt)")
+    return Path(path)
 
 
 class Sam2Tracker:

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 import mujoco
 import numpy as np
+import numpy.typing as npt
 from scipy.interpolate import PchipInterpolator
+from scipy.signal import savgol_filter
 
 from backend.documents.motion import Motion
 from backend.documents.verdict import Criteria
@@ -20,6 +22,10 @@ _SQUEEZE_RAMP = 0.15
 _WEIGHTS = 10.0
 """Grip force per finger in weights of the held body: slips below a friction of 1 / 20."""
 _LEAST_FORCE = 3.0
+_NARROWER = 0.002
+"""Metres by which a body may be narrower than the recorded hold and still be pressed with the whole force."""
+_SMOOTHING = 13
+"""Control steps over which the speed of the recorded opening is taken."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +59,9 @@ def build_controls(
 ) -> Controls:
     """Settle at the first recorded pose, stream the recorded joints, hold the last pose until everything is still.
 
-    The arm's servo lags its target by `kv / kp` seconds times the speed; that is added to the target. While a body
-    is held, the gripper is told to close further than the record shows: a stalled opening means force.
+    A servo lags its target by `kv / kp` seconds times the speed; that is added to the arm's and the gripper's
+    targets. While a body is held, the gripper is told to close further than the record shows: a stalled opening
+    means force.
 
     Args:
         world: the compiled scene.
@@ -115,10 +122,14 @@ def _smooth(time: Array, values: Array, at: Array) -> tuple[Array, Array]:
 
 def _lag(model: mujoco.MjModel, parts: RobotParts) -> Array:
     """Seconds by which each position servo trails a moving target: damping over stiffness."""
-    stiffness = model.actuator_gainprm[parts.actuators, 0]
-    damping = -model.actuator_biasprm[parts.actuators, 2] + model.dof_damping[model.jnt_dofadr[parts.joints]]
-    lag: Array = np.where(stiffness > 0, damping / np.maximum(stiffness, 1e-9), 0.0)
-    return lag
+    return _trail(model, parts.actuators, model.dof_damping[model.jnt_dofadr[parts.joints]])
+
+
+def _trail(model: mujoco.MjModel, actuators: npt.NDArray[np.int64], damping: Array) -> Array:
+    stiffness = -model.actuator_biasprm[actuators, 1]
+    total = damping - model.actuator_biasprm[actuators, 2]
+    trail: Array = np.where(stiffness > 0, total / np.maximum(stiffness, 1e-9), 0.0)
+    return trail
 
 
 def _grip(world: World, parts: RobotParts, wanted: Array, clock: Array, holds: list[tuple[Hold, float]]) -> Array:
@@ -126,18 +137,27 @@ def _grip(world: World, parts: RobotParts, wanted: Array, clock: Array, holds: l
     gripper = parts.robot.gripper
     if gripper is None:
         raise InputError(f"robot {parts.name}: has no gripper, but its motion has an opening")
-    ctrl = np.array([gripper.command(float(value)) for value in wanted])
+    ctrl = _leading(world.model, parts, np.array([gripper.command(float(value)) for value in wanted]))
     for hold, force in holds:
         held = (clock >= hold.grasp) & (clock < hold.release)
         if not held.any():
             continue
         width = float(np.median(wanted[held])) if hold.width is None else hold.width
-        free = gripper.command(max(width, 1e-4))
-        squeezed = free + _effort(world.model, parts, gripper, width, force)
+        narrow = max(width - _NARROWER, 1e-4)
+        squeezed = gripper.command(narrow) + _effort(world.model, parts, gripper, narrow, force)
         ramp = np.clip((clock[held] - hold.grasp) / _SQUEEZE_RAMP, 0.0, 1.0)
         ctrl[held] = np.array([gripper.command(max(min(float(v), width), 1e-4)) for v in wanted[held]])
         ctrl[held] += ramp * (squeezed - ctrl[held])
     return ctrl
+
+
+def _leading(model: mujoco.MjModel, parts: RobotParts, ctrl: Array) -> Array:
+    """Gripper controls `(N,)` ahead of those wanted by what the servo trails, within its range."""
+    hand = np.array([parts.hand])
+    ahead = _trail(model, hand, np.zeros(1))[0] * savgol_filter(ctrl, _SMOOTHING, 2, deriv=1, delta=CONTROL_DT)
+    low, high = model.actuator_ctrlrange[hand[0]] if model.actuator_ctrllimited[hand[0]] else (-np.inf, np.inf)
+    led: Array = np.clip(ctrl + ahead, low, high)
+    return led
 
 
 def grip_force(world: World, body: str) -> float:

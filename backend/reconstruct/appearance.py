@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy.spatial import cKDTree
 
 from backend.reconstruct.evidence import Outline
+from backend.reconstruct.lighting import surface_colour
 from backend.reconstruct.pictures import Image, Pictures, in_view, sample
 from backend.reconstruct.placement import Fitted
 from mjcf_export.document import write_atomically
@@ -39,10 +40,11 @@ def bake_object(fitted: Fitted, pictures: Pictures, folder: Path) -> Material:
             weight += share
     name = fitted.name
     known = weight > 0
+    upward = np.mean([(normal @ pose[:3, :3].T)[:, 2] for pose in fitted.poses], axis=0)
     if known.sum() < 8:
         return Material(name=name, color=mask_colour(fitted.outlines, pictures))
     colours = np.zeros_like(total)
-    colours[known] = total[known] / weight[known, None]
+    colours[known] = surface_colour(total[known] / weight[known, None], upward[known])
     colours[~known] = fill_unseen(flat, normal, colours, known, turned=fitted.candidate.family.turned)
     image = np.full((*valid.shape, 3), np.median(colours[known], axis=0))
     image[valid] = colours

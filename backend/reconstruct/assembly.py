@@ -15,17 +15,19 @@ from backend.reconstruct.calibration import refine_lenses, refine_on_objects
 from backend.reconstruct.events import find_events
 from backend.reconstruct.goals import task_of
 from backend.reconstruct.lens import Lens
+from backend.reconstruct.lighting import lights_above
 from backend.reconstruct.metrology import assign_holds
 from backend.reconstruct.objects import Ground, Sources, cavities_of, fit_objects
 from backend.reconstruct.pictures import Pictures, frame_clock
 from backend.reconstruct.placement import Fitted
 from backend.reconstruct.spans import Span
-from backend.reconstruct.surroundings import build_table, ground_footprints, lights_for
+from backend.reconstruct.surroundings import build_table, ground_footprints
 from backend.reconstruct.tracks import motion_arrays
 from backend.reconstruct.video_only import fit_video, video_arrays, video_events
 from backend.reconstruct.views import calibrated_lenses
 from mjcf_export.errors import InputError
 from mjcf_export.frames import Array
+from mjcf_export.robot_carry import carry_robot
 from mjcf_export.scene import Body, Material, Pose, Robot, Scene
 
 
@@ -137,7 +139,7 @@ def assemble(
     else:
         arrays = motion_arrays(parts.fitted, parts.states, frame_clock(list(frame_times.values())))
         events = find_events(parts.fitted, arrays, frame_times, cavities_of(parts.fitted))
-    robots = scene_robots(demo, parts.states)
+    robots = scene_robots(demo, parts.states, scene_folder)
     bodies, materials = [], []
     for index, item in enumerate(parts.fitted):
         progress(0.82 + 0.1 * index / len(parts.fitted), f"colouring {item.name}")
@@ -148,10 +150,10 @@ def assemble(
     paths = [record.tcp for record in parts.states.values() if record.tcp is not None]
     footprints = ground_footprints(parts.fitted, paths, parts.ground.height)
     table, cover = build_table(
-        parts.ground.name, parts.ground.height, parts.fitted, parts.lenses, pictures, masks, footprints, scene_folder,
+        parts.ground.name, parts.ground.height, parts.lenses, pictures, footprints, scene_folder,
         parts.ground.provenance,
     )  # fmt: skip
-    lights, environment = lights_for(footprints.mean(axis=0), parts.ground.height, pictures.brightness())
+    lights, environment = lights_above(footprints.mean(axis=0), parts.ground.height)
     scene = Scene(
         name=demo.task or "scene",
         bodies=(table, *bodies),
@@ -200,9 +202,10 @@ def density(item: Fitted) -> float:
     return 900.0 if item.candidate.family.hollow else 500.0
 
 
-def scene_robots(demo: Demonstration, states: Mapping[str, RobotStates]) -> tuple[Robot, ...]:
-    """The demonstration's robots at their first recorded state."""
+def scene_robots(demo: Demonstration, states: Mapping[str, RobotStates], scene_folder: Path) -> tuple[Robot, ...]:
+    """The demonstration's robots at their first recorded state, their own files beside the scene."""
     robots = []
+    origin = Path(demo.source or demo.root)
     for robot in demo.robots:
         base = base_of(demo, robot)
         record = states.get(robot.name)
@@ -211,7 +214,7 @@ def scene_robots(demo: Demonstration, states: Mapping[str, RobotStates]) -> tupl
         robots.append(
             Robot(
                 name=robot.name,
-                model=robot.model,
+                model=carry_robot(robot.model, None if origin == Path("/") else origin, scene_folder),
                 base=Pose.from_matrix(base if base is not None else np.eye(4)),
                 qpos=None if record is None else tuple(float(v) for v in record.qpos[0]),
                 opening=None if record is None or record.opening is None else float(record.opening[0]),

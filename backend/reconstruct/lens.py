@@ -1,6 +1,6 @@
 """A view as reconstruction needs it: intrinsics, distortion and pose, with the name of its source."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
@@ -24,7 +24,7 @@ class Lens:
     distortion: tuple[float, ...] = ()
     trust: Trust = "measured"
     intrinsics_trust: Trust = "measured"
-    notes: tuple[str, ...] = field(default=())
+    scale: Trust = "measured"
 
     @property
     def frozen(self) -> bool:
@@ -77,8 +77,12 @@ class Lens:
             intrinsics=(rows[0], rows[1], rows[2]),
             distortion=self.distortion,
             pose=Pose.from_matrix(self.pose),
-            provenance={"pose": self.trust, "intrinsics": self.intrinsics_trust},
+            provenance={"pose": self.trust, "intrinsics": self.intrinsics_trust, **self._scale()},
         )
+
+    def _scale(self) -> dict[str, Trust]:
+        """Where the world's scale came from, when not from measured cameras."""
+        return {} if self.scale == "measured" else {"scale": self.scale}
 
     @classmethod
     def of(cls, camera: Camera) -> "Lens":
@@ -91,6 +95,7 @@ class Lens:
             distortion=camera.distortion,
             trust=_trust(camera.provenance.get("pose", "measured")),
             intrinsics_trust=_trust(camera.provenance.get("intrinsics", "measured")),
+            scale=_trust(camera.provenance.get("scale", "measured")),
         )
 
 

@@ -16,6 +16,9 @@ from mjcf_export.frames import Array
 
 Image = npt.NDArray[np.uint8]
 BACKGROUND_FRAMES = 15
+BARE_FRAMES = 25
+BRIGHTER = 0.75
+"""Rank of the colour a clear pixel takes among those it has."""
 
 
 @dataclass
@@ -64,10 +67,28 @@ class Pictures:
         usual[partly] = np.nanmedian(values, axis=0).astype(np.uint8)
         return usual
 
-    def brightness(self) -> float:
-        """Mean linear luminance of the still pictures, 0..1."""
-        grey = [cv2.cvtColor(self.still(view), cv2.COLOR_RGB2GRAY).mean() / 255 for view in self.views]
-        return float(np.mean(np.square(grey))) if grey else 0.3
+    def bare(self, view: str) -> tuple[Image, npt.NDArray[np.bool_]]:
+        """A view without robots and objects, and the pixels `(H, W)` that never show what is behind them.
+
+        A pixel takes one of the brighter colours it has while clear: shadows pass and only darken.
+        """
+        images = self.views[view].images
+        chosen = np.unique(np.linspace(0, len(images) - 1, BARE_FRAMES).astype(int))
+        known = self.masks.keys()
+        keys = [key for key in known if key == f"robot/{view}" or key.startswith(f"mask/{view}/")]
+        stack = images[chosen].astype(np.float32)
+        clear = np.zeros(images.shape[1:3], dtype=np.int64)
+        for row, index in zip(stack, chosen, strict=True):
+            hidden = np.zeros(images.shape[1:3], dtype=np.uint8)
+            for key in keys:
+                hidden |= self.masks.frame(key, int(self.views[view].indices[index]))
+            hidden = cv2.dilate(hidden, np.ones((9, 9), np.uint8))
+            row[hidden > 0] = np.nan
+            clear += hidden == 0
+        stack.sort(axis=0)
+        rank = np.maximum(np.round(BRIGHTER * (clear - 1)), 0).astype(np.int64)
+        picture = np.take_along_axis(stack, rank[None, ..., None], axis=0)[0]
+        return np.nan_to_num(picture).astype(np.uint8), clear == 0
 
 
 def sample(picture: Image, pixels: Array) -> Array:

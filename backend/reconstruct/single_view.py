@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
+import numpy.typing as npt
 
 from backend.documents.demonstration import Demonstration, Trust, View
 from backend.reconstruct.evidence import Outline
@@ -16,15 +17,18 @@ from backend.reconstruct.families import BOX, CUP, FAMILIES, Family, Prior
 from backend.reconstruct.fitting import POSE, POSE_SCALE, Candidate, Support, first_look, minimise, outline_residuals
 from backend.reconstruct.lens import Lens
 from backend.reconstruct.metrology import size_residuals
+from backend.reconstruct.vanishing import Usual, attitude, line_segments, looking
 from mjcf_export.errors import InputError
-from mjcf_export.frames import Array, inverse, rotation_about
+from mjcf_export.frames import Array, inverse
 
 FIELD_OF_VIEW = np.radians(68.0)
 """Horizontal field of view assumed when nothing is known of the lens."""
 FOCAL_SIGMA = 0.35
-PITCHES = tuple(np.radians(v) for v in (22.0, 35.0, 50.0))
+PITCH = np.radians(35.0)
 PITCH_SIGMA = np.radians(15.0)
 ROLL_SIGMA = np.radians(3.0)
+GIVEN_SIGMA = 1e-4
+"""Of the logarithm of a focal length that the user gave."""
 USUAL_SIZE = 0.06
 """Width of an object on a table when none is known (metres, within a factor of 1.6)."""
 SIZE_SIGMA = 0.5
@@ -69,26 +73,21 @@ def assumed_lens(view: View, size: tuple[int, int]) -> Lens:
     return Lens(view.name, size, intrinsics, np.eye(4), view.distortion, "estimated", trust)
 
 
-def looking(pitch: float, roll: float, height: float) -> Array:
-    """Camera-to-world of a camera over the origin that looks along +Y, `pitch` down, `height` above the support."""
-    c, s = np.cos(pitch), np.sin(pitch)
-    pose = np.eye(4)
-    pose[:3, :3] = np.array([[1, 0, 0], [0, -s, c], [0, -c, -s]]) @ rotation_about((0, 0, 1), roll)
-    pose[2, 3] = height
-    return pose
-
-
-def solve_camera(demo: Demonstration, view: View, lens: Lens, standing: Sequence[Standing]) -> Solved:
+def solve_camera(
+    demo: Demonstration, view: View, lens: Lens, standing: Sequence[Standing], picture: npt.NDArray[np.uint8]
+) -> Solved:
     """The camera over the support.
 
-    Four or more clicked points of known position decide it alone. Else the objects do: the camera and every object's
-    shape and place are fitted together to the outlines, with known sizes holding the scale.
+    Four or more clicked points of known position decide it alone. Else the picture's straight edges say how it is held
+    and how wide it sees, as far as they can, and the objects do the rest: the camera and every object's shape and
+    place are fitted together to the outlines, with known sizes holding the scale.
 
     Args:
         demo: the demonstration, for its clicked points.
         view: the view.
         lens: its intrinsics.
         standing: objects on the support with their outlines.
+        picture: the view without what moves.
 
     Raises:
         InputError: there is nothing to find the camera from.
@@ -102,11 +101,13 @@ def solve_camera(demo: Demonstration, view: View, lens: Lens, standing: Sequence
             f"object on the table and its size, or {POINTS_NEEDED} clicked points of known positions (correspondences)"
         )
     free_focal = lens.intrinsics_trust == "assumed"
-    best = min((_joint(lens, standing, pitch, free_focal) for pitch in PITCHES), key=lambda result: result[1])[0]
+    told = attitude(line_segments(picture), lens.intrinsics[:2, 2], _usual(lens, free_focal))
+    pitches = np.clip(told.mean[1] + told.sigma[1] * np.array([-1.0, 0.0, 1.0]), np.radians(4), np.radians(86))
+    best = min((_joint(lens, standing, float(pitch), told) for pitch in pitches), key=lambda result: result[1])[0]
     known = [item.name for item in standing if item.size is not None]
     notes = [
         f"view {view.name}: camera pose estimated from the outlines of {', '.join(item.name for item in standing)} "
-        "standing on the support"
+        "standing on the support and the straight edges in the picture"
     ]
     if free_focal:
         degrees = 2 * np.degrees(np.arctan(lens.size[0] / 2 / best.intrinsics[0, 0]))
@@ -116,7 +117,7 @@ def solve_camera(demo: Demonstration, view: View, lens: Lens, standing: Sequence
         if known
         else f"scale assumed: objects are taken to be about {100 * USUAL_SIZE:.0f} cm wide; give one size to fix it"
     )
-    return Solved(best, tuple(notes))
+    return Solved(replace(best, scale="estimated" if known else "assumed"), tuple(notes))
 
 
 def _from_points(demo: Demonstration, view: View, lens: Lens) -> Solved | None:
@@ -144,11 +145,19 @@ def _from_points(demo: Demonstration, view: View, lens: Lens) -> Solved | None:
     )
 
 
-def _joint(lens: Lens, standing: Sequence[Standing], pitch: float, free_focal: bool) -> tuple[Lens, float]:
+def _usual(lens: Lens, free_focal: bool) -> Usual:
+    """What is believed of the camera before looking."""
+    mean = np.array([np.log(lens.intrinsics[0, 0]), PITCH, 0.0])
+    return Usual(mean, np.array([FOCAL_SIGMA if free_focal else GIVEN_SIGMA, PITCH_SIGMA, ROLL_SIGMA]))
+
+
+def _joint(lens: Lens, standing: Sequence[Standing], pitch: float, told: Usual) -> tuple[Lens, float]:
     """The lens and the cost of one joint fit from a starting pitch."""
-    height = _height_guess(lens, standing, pitch)
-    placed = lens.at(looking(pitch, 0.0, height), "estimated")
-    camera = np.array([pitch, 0.0, np.log(height), 0.0])
+    ratio = float(np.exp(told.mean[0]) / lens.intrinsics[0, 0])
+    wide = _zoomed(lens, ratio)
+    height = _height_guess(wide, standing, pitch)
+    placed = wide.at(looking(pitch, told.mean[2], height), "estimated")
+    camera = np.array([pitch, told.mean[2], np.log(height), np.log(ratio)])
     starts, counts = [camera], []
     for item in standing:
         seen = [replace(outline, lens=placed, window=0) for outline in item.outlines]
@@ -158,9 +167,9 @@ def _joint(lens: Lens, standing: Sequence[Standing], pitch: float, free_focal: b
         counts.append(len(first))
 
     def unpack(vector: Array) -> tuple[Lens, list[Candidate]]:
-        focal = lens.intrinsics.copy()
-        focal[:2, :2] *= np.exp(vector[3])
-        moved = replace(lens, intrinsics=focal, pose=looking(vector[0], vector[1], float(np.exp(vector[2]))))
+        moved = _zoomed(lens, float(np.exp(vector[3]))).at(
+            looking(vector[0], vector[1], float(np.exp(vector[2]))), "estimated"
+        )
         candidates, at = [], 4
         for item, count in zip(standing, counts, strict=True):
             candidates.append(
@@ -171,10 +180,8 @@ def _joint(lens: Lens, standing: Sequence[Standing], pitch: float, free_focal: b
 
     def residuals(vector: Array) -> Array:
         moved, candidates = unpack(vector)
-        values = [
-            np.array([(vector[0] - PITCHES[1]) / PITCH_SIGMA, vector[1] / ROLL_SIGMA, (vector[2] + 0.5) / 1.0]),
-            np.array([vector[3] / (FOCAL_SIGMA if free_focal else 1e-4)]),
-        ]
+        seen_so = np.array([np.log(lens.intrinsics[0, 0]) + vector[3], vector[0], vector[1]])
+        values = [(seen_so - told.mean) / told.sigma, np.array([vector[2] + 0.5])]
         for item, candidate in zip(standing, candidates, strict=True):
             seen = [replace(outline, lens=moved, window=0) for outline in item.outlines]
             values.append(outline_residuals(candidate, item.family.parts(candidate.parameters), seen))
@@ -188,6 +195,13 @@ def _joint(lens: Lens, standing: Sequence[Standing], pitch: float, free_focal: b
         scale += [np.full(count, 0.1), POSE_SCALE]
     result = minimise(residuals, start, np.concatenate(scale), 60)
     return unpack(result.x)[0], float(result.cost)
+
+
+def _zoomed(lens: Lens, ratio: float) -> Lens:
+    """The lens with its focal length multiplied."""
+    intrinsics = lens.intrinsics.copy()
+    intrinsics[:2, :2] *= ratio
+    return replace(lens, intrinsics=intrinsics)
 
 
 def _size_prior(candidate: Candidate, size: Array | None) -> Array:

@@ -14,6 +14,8 @@ STRAY = 0.3
 """An object has left its place when its mask's centre moved by this share of its size."""
 LEAST = 4.0
 """Pixels below which a mask's centre has not moved."""
+SCRAP = 0.2
+"""A mask smaller than this share of the object's first is too little to say where the object is."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +37,15 @@ def carried_span(name: str, view: str, observations: Observations, masks: Masks)
     key = f"mask/{view}/{name}"
     if key not in masks:
         return None
-    centres = mask_centres(key, observations.frames[view], masks)
+    count = observations.frames[view]
+    centres = mask_centres(key, count, masks)
+    areas = np.array([np.count_nonzero(masks.frame(key, frame)) for frame in range(count)])
     seen = np.flatnonzero(np.isfinite(centres[:, 0]))
     if len(seen) < 3:
         return None
-    first = masks.frame(key, int(seen[0]))
-    limit = max(LEAST, STRAY * float(np.sqrt(first.sum())))
+    whole = float(np.median(areas[seen[:3]]))
+    seen = seen[areas[seen] >= SCRAP * whole]
+    limit = max(LEAST, STRAY * float(np.sqrt(whole)))
     start = np.median(centres[seen[: min(3, len(seen))]], axis=0)
     away = np.linalg.norm(centres - start, axis=1) > limit
     moved = [int(frame) for frame in seen if away[frame]]
@@ -50,7 +55,7 @@ def carried_span(name: str, view: str, observations: Observations, masks: Masks)
     rest = max((int(frame) for frame in seen if frame < taken), default=0)
     last = int(seen[-1])
     still = _still_from(centres, seen, limit)
-    if still is not None and still < last and last >= observations.frames[view] - 2:
+    if still is not None and still < last and last >= count - 2:
         return Span(view, rest, taken, max(taken, int(still) - 1), int(still))
     return Span(view, rest, taken, last, None)
 

@@ -1,6 +1,6 @@
-"""What the objects stand among: the table with its texture, and simple lights."""
+"""What the objects stand on: the table with its texture."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import cv2
@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from backend.documents.demonstration import Demonstration
-from backend.documents.observations import Masks
 from backend.reconstruct.appearance import safe_name, spread_gutter, write_png
 from backend.reconstruct.lens import Lens
-from backend.reconstruct.pictures import Pictures, in_view, sample
+from backend.reconstruct.lighting import surface_colour
+from backend.reconstruct.pictures import Image, Pictures, in_view, sample
 from backend.reconstruct.placement import Fitted
 from mjcf_export.document import Provenance
 from mjcf_export.frames import Array, apply, rotation_about, transform
-from mjcf_export.scene import Body, Box, Light, Material, Pose
+from mjcf_export.scene import Body, Box, Material, Pose
 from mjcf_export.shapes import texel_points
 
 THICKNESS = 0.04
@@ -27,8 +27,11 @@ CELL = 0.006
 TEXTURE = (1024, 1536)
 ALIKE = 2.2
 """Distance in units of the usual Lab spread within which a patch of ground is table."""
+YAWS = np.radians(np.arange(-44.0, 46.0, 1.0))
 LIGHTNESS = 3.0
 """Shadows change lightness more than hue."""
+Grounds = Mapping[str, tuple[Image, npt.NDArray[np.bool_]]]
+"""By view: the picture without what moves or stands, and where that was never seen."""
 
 
 def table_name(demo: Demonstration) -> str:
@@ -39,10 +42,8 @@ def table_name(demo: Demonstration) -> str:
 def build_table(
     name: str,
     height: float,
-    objects: Sequence[Fitted],
     lenses: Sequence[Lens],
     pictures: Pictures,
-    masks: Masks,
     footprints: Array,
     folder: Path,
     provenance: Provenance,
@@ -52,16 +53,14 @@ def build_table(
     Args:
         name: of the body.
         height: of its top, metres.
-        objects: what stands on it.
         lenses: the views.
         pictures: their pictures.
-        masks: where objects and the robot hide it.
         footprints: ground points `(N, 2)` it must reach under.
         folder: scene folder; the texture is written below it.
         provenance: where `height` came from.
     """
-    blockers = {lens.name: _blocked(lens, objects, masks, pictures) for lens in lenses}
-    low, high, yaw = _extent(height, lenses, pictures, blockers, footprints)
+    grounds = {lens.name: pictures.bare(lens.name) for lens in lenses}
+    low, high, yaw = _extent(height, lenses, grounds, footprints)
     size = (float(high[0] - low[0]), float(high[1] - low[1]), THICKNESS)
     turn = rotation_about((0, 0, 1), yaw)
     centre = turn[:2, :2] @ ((low + high) / 2)
@@ -71,36 +70,20 @@ def build_table(
         name=name, roles=("support",), shape=Box(size=size), pose=Pose.from_matrix(pose), friction=0.7, material=name,
         provenance={"pose": provenance, "size": "estimated"},
     )  # fmt: skip
-    return body, _table_material(body, lenses, pictures, blockers, folder)
-
-
-def _blocked(lens: Lens, objects: Sequence[Fitted], masks: Masks, pictures: Pictures) -> npt.NDArray[np.bool_]:
-    """Pixels of the still picture that show something standing on the table."""
-    hidden = np.zeros((lens.size[1], lens.size[0]), dtype=bool)
-    for fitted in objects:
-        for outline in fitted.outlines:
-            if outline.lens.name == lens.name:
-                hidden |= outline.mask
-    robot = f"robot/{lens.name}"
-    if robot in masks:
-        count = len(pictures.views[lens.name].times)
-        frames = np.unique(np.linspace(0, count - 1, 8).astype(int))
-        hidden |= np.mean([masks.frame(robot, int(frame)) for frame in frames], axis=0) > 0.4
-    return cv2.dilate(hidden.astype(np.uint8), np.ones((7, 7), np.uint8)).astype(bool)
+    return body, _table_material(body, lenses, grounds, folder)
 
 
 def _extent(
     height: float,
     lenses: Sequence[Lens],
-    pictures: Pictures,
-    blockers: dict[str, npt.NDArray[np.bool_]],
+    grounds: Grounds,
     footprints: Array,
 ) -> tuple[Array, Array, float]:
     """Bounds `(2,)`, `(2,)` of the table in a frame turned by the returned yaw."""
     middle = footprints.mean(axis=0)
     steps = np.arange(-REACH, REACH, CELL)
     grid = np.stack(np.meshgrid(steps, steps, indexing="xy"), axis=-1) + middle
-    colours, known = _ground_colours(grid.reshape(-1, 2), height, lenses, pictures, blockers)
+    colours, known = _ground_colours(grid.reshape(-1, 2), height, lenses, grounds)
     alike = np.zeros(len(known), dtype=bool)
     near = np.linalg.norm(grid.reshape(-1, 2)[:, None] - footprints[None], axis=2).min(axis=1) < 0.08
     if (known & near).sum() > 30:
@@ -118,13 +101,9 @@ def _extent(
     if count > 1:
         best = 1 + int(np.argmax(stats[1:, cv2.CC_STAT_AREA]))
         rows, columns = np.nonzero(labels == best)
-        spots = np.column_stack([columns, rows]).astype(np.float32)
-        (_, (w, h), angle) = cv2.minAreaRect(spots)
-        if w * h > 0 and len(spots) / (w * h) > 0.8:
-            yaw = float(np.radians(angle))
-            yaw -= round(yaw / (np.pi / 2)) * np.pi / 2
-            yaw = 0.0 if abs(yaw) < np.radians(2.5) else yaw
         outline = np.column_stack([steps[columns], steps[rows]]) + middle
+        foreign = grid.reshape(-1, 2)[known & (labels != best).ravel()]
+        yaw = _square_yaw(outline, foreign)
     back = rotation_about((0, 0, 1), -yaw)[:2, :2]
     seen = outline @ back.T
     needed = footprints @ back.T
@@ -134,12 +113,28 @@ def _extent(
     return low, high, yaw
 
 
+def _square_yaw(inside: Array, foreign: Array) -> float:
+    """The turn (radians) of the rectangle round ground points `(N, 2)` that takes in least of what is something else.
+
+    Where the picture cuts the table off there is nothing to take in, so a part of it tells the turn of the whole.
+    """
+    hull = cv2.convexHull(inside.astype(np.float32))[:, 0].astype(np.float64)
+    taken = []
+    for yaw in YAWS:
+        back = rotation_about((0, 0, 1), -yaw)[:2, :2]
+        corners, others = hull @ back.T, foreign @ back.T
+        low, high = corners.min(axis=0), corners.max(axis=0)
+        taken.append(int(((others > low) & (others < high)).all(axis=1).sum()))
+    least = min(taken)
+    close = [float(yaw) for yaw, count in zip(YAWS, taken, strict=True) if count <= least + 0.01 * len(inside)]
+    return min(close, key=abs)
+
+
 def _ground_colours(
     ground: Array,
     height: float,
     lenses: Sequence[Lens],
-    pictures: Pictures,
-    blockers: dict[str, npt.NDArray[np.bool_]],
+    grounds: Grounds,
 ) -> tuple[Array, npt.NDArray[np.bool_]]:
     """Colours `(N, 3)` of ground points `(N, 2)`, views blended and matched in brightness, and which are known."""
     points = np.column_stack([ground, np.full(len(ground), height)])
@@ -150,7 +145,8 @@ def _ground_colours(
         shown = in_view(lens, pixels, depth)
         column = np.clip(np.round(pixels[:, 0]).astype(int), 0, lens.size[0] - 1)
         row = np.clip(np.round(pixels[:, 1]).astype(int), 0, lens.size[1] - 1)
-        shown &= ~blockers[lens.name][row, column]
+        picture, hidden = grounds[lens.name]
+        shown &= ~hidden[row, column]
         slope = np.abs((lens.pose[2, 3] - height) / np.linalg.norm(points - lens.pose[:3, 3], axis=1))
         border = np.minimum(pixels, np.array(lens.size) - pixels).min(axis=1) / (0.15 * lens.size[1])
         merit = slope * (lens.intrinsics[0, 0] / np.maximum(depth, 0.05)) ** 2 * np.clip(border, 0.01, 1)
@@ -158,7 +154,7 @@ def _ground_colours(
         seen = merit > 0
         if not seen.any():
             continue
-        colours = sample(pictures.still(lens.name), pixels[seen])
+        colours = sample(picture, pixels[seen])
         both = weight[seen] > 0
         if both.sum() > 200:
             usual = np.median(total[seen][both] / weight[seen][both][:, None], axis=0)
@@ -171,17 +167,16 @@ def _ground_colours(
     return colours, known
 
 
-def _table_material(
-    body: Body, lenses: Sequence[Lens], pictures: Pictures, blockers: dict[str, npt.NDArray[np.bool_]], folder: Path
-) -> Material:
+def _table_material(body: Body, lenses: Sequence[Lens], grounds: Grounds, folder: Path) -> Material:
     points, normals, valid = texel_points(body.shape, folder, TEXTURE)
     top = valid & (normals[..., 2] > 0.9)
     matrix = body.pose.matrix
     world = apply(matrix, points[top])
-    colours, known = _ground_colours(world[:, :2], float(world[0, 2]), lenses, pictures, blockers)
+    colours, known = _ground_colours(world[:, :2], float(world[0, 2]), lenses, grounds)
     name = body.name
     if known.sum() < 50:
         return Material(name=name, color=(0.55, 0.5, 0.45), roughness=0.7)
+    colours = surface_colour(colours, np.ones(len(colours)))
     usual = np.median(colours[known], axis=0)
     image = np.full((*valid.shape, 3), usual)
     rows, columns = np.nonzero(top)
@@ -211,19 +206,6 @@ def _close(image: Array, hole: npt.NDArray[np.bool_]) -> Array:
         filled[ready] = blurred[ready] / share[ready, None]
         missing &= ~ready
     return filled
-
-
-def lights_for(centre: Array, height: float, brightness: float) -> tuple[tuple[Light, ...], tuple[float, float, float]]:
-    """A soft light above the workspace and an even environment, as bright as the pictures are."""
-    above = look_down(np.array([centre[0], centre[1], height + 1.6]))
-    level = float(np.clip(2.2 * brightness, 0.25, 0.9))
-    lamp = Light(name="ceiling", kind="area", pose=Pose.from_matrix(above), energy=45.0 * level, size=1.2)
-    return (lamp,), (level, level, level)
-
-
-def look_down(position: Array) -> Array:
-    """A pose whose -Z points down."""
-    return transform(position)
 
 
 def ground_footprints(objects: Sequence[Fitted], paths: Sequence[Array], height: float) -> Array:

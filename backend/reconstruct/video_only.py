@@ -38,11 +38,11 @@ def fit_video(
         InputError: no view can be used; says which input is missing.
     """
     view = _chosen_view(demo, observations, masks)
-    height, width = observations.sizes[view.name]
+    size = observations.sizes[view.name]
     spans = carried_spans(observations, masks, [view.name])
-    sources = Sources(demo, observations, masks, (assumed_lens(view, (width, height)),), (), _end(observations), spans)
+    sources = Sources(demo, observations, masks, (assumed_lens(view, size),), (), _end(observations), spans)
     progress(0.05, "finding the camera from the hints")
-    solved = solve_camera(demo, view, sources.lenses[0], _standing(sources))
+    solved = solve_camera(demo, view, sources.lenses[0], _standing(sources), pictures.still(view.name))
     sources = replace(sources, lenses=(solved.lens,))
     ground = Ground(table_name(demo), 0.0, SURE, "assumed")
     fitted, ground, notes = fit_objects(sources, pictures, ground, progress)
@@ -125,8 +125,8 @@ def _carried(
         spot = lens.on_plane(foot, ground.height)[0]
         away = spot[:2] - lens.pose[:2, 3]
         where = spot[:2] + away / np.linalg.norm(away) * float(item.candidate.extents[:2].min()) / 2
-    if host is not None:
-        where = host.initial[:2, 3].copy() if not np.isfinite(where).all() or span.settled is None else where
+    if host is not None and (span.settled is None or not _over(where, host)):
+        where = host.initial[:2, 3].copy()
     if not np.isfinite(where).all():
         where = item.initial[:2, 3].copy()
     beneath = [(other.name, other.shape, other.initial) for other in others if host is None or other is host]
@@ -135,6 +135,11 @@ def _carried(
         where = into_cavity(where, float(extents(item.shape, Path())[:2].min()) / 2, host.shape, host.initial)
     final = upright_at(item.initial, np.array([*where, level]))
     return replace(item, poses=(item.initial, final), supports=(item.supports[0], name))
+
+
+def _over(where: Array, host: Fitted) -> bool:
+    """Whether a place `(2,)` is above a body."""
+    return bool(np.linalg.norm(where - host.initial[:2, 3]) <= float(host.candidate.extents[:2].max()) / 2)
 
 
 def _host(

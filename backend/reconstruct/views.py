@@ -36,7 +36,7 @@ def calibrated_lenses(demo: Demonstration, observations: Observations) -> tuple[
         lenses.append(
             Lens(
                 name=view.name,
-                size=(observations.sizes[view.name][1], observations.sizes[view.name][0]),
+                size=observations.sizes[view.name],
                 intrinsics=np.array(view.intrinsics, dtype=np.float64),
                 pose=pose,
                 distortion=view.distortion,

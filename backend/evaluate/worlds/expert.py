@@ -25,7 +25,8 @@ from mjcf_export.scene import Predicate, Scene
 
 SETTLE = 1.0
 CLEARANCE = 0.11
-LONGEST = 7.7
+LONGEST = 5.2
+"""Seconds the motion should take; the expert hurries up to twofold for it."""
 START_TCP = (0.41, 0.0, 0.30)
 """Tcp at the start, above the table in front of the robot."""
 START_CLOSING = -math.pi / 2
@@ -127,7 +128,7 @@ def _waypoints(spec: WorldSpec, gripper: Gripper, flip: bool, haste: float) -> l
 
 
 def plan(spec: WorldSpec, kinematics: Kinematics, start: Array) -> JointPath:
-    """The expert's arm motion, at most 7.7 s long.
+    """The expert's arm motion, about `LONGEST` long where the joints allow.
 
     Raises:
         Real2GymError: the robot cannot follow it either way round.

@@ -1,0 +1,101 @@
+"""Demonstrations and reconstructions with one thing wrong in each, for measuring what diagnosis is worth."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from backend.documents.demonstration import Demonstration, DemoObject, Prompt, ViewTrust
+from backend.reconstruct.resize import scaled
+from mjcf_export.frames import Array, rotation_about
+from mjcf_export.scene import Pose, Scene
+
+TURN = np.radians(2.0)
+SHIFT = 0.02
+GROWTH = 0.08
+LOOSE = 0.35
+"""How much wider than the object a loose box is, of its size, on each side."""
+ASIDE = 0.12
+
+DemoSpoil = Callable[[Demonstration, np.random.Generator], tuple[Demonstration, str]]
+SceneSpoil = Callable[[Scene, np.random.Generator], tuple[Scene, str]]
+
+
+def _direction(rng: np.random.Generator, size: int = 3) -> Array:
+    vector = rng.normal(size=size)
+    return np.asarray(vector / np.linalg.norm(vector))
+
+
+def camera_off(demo: Demonstration, rng: np.random.Generator) -> tuple[Demonstration, str]:
+    """One camera turned by 2 degrees, moved by 2 cm and marked `estimated`; and which."""
+    chosen = demo.views[int(rng.integers(len(demo.views)))]
+    pose = np.array(chosen.extrinsics)
+    pose[:3, :3] = pose[:3, :3] @ rotation_about(_direction(rng), TURN)
+    pose[:3, 3] += SHIFT * _direction(rng)
+    trust = chosen.trust.model_copy(update={"extrinsics": "estimated"})
+    rows = tuple(tuple(float(v) for v in row) for row in pose)
+    moved = chosen.model_copy(update={"extrinsics": rows, "trust": ViewTrust(**trust.model_dump())})
+    views = tuple(moved if view.name == chosen.name else view for view in demo.views)
+    return demo.model_copy(update={"views": views}), chosen.name
+
+
+def prompts_loose(demo: Demonstration, rng: np.random.Generator) -> tuple[Demonstration, str]:
+    """Every box far too wide and drawn aside."""
+
+    def loosened(prompt: Prompt) -> Prompt:
+        if prompt.box is None:
+            return prompt
+        view = demo.view(prompt.view)
+        wide, high = 2 * view.intrinsics[0][2], 2 * view.intrinsics[1][2]  # type: ignore[index]
+        x0, y0, x1, y1 = prompt.box
+        aside = ASIDE * np.array([x1 - x0, y1 - y0]) * rng.choice((-1.0, 1.0), size=2)
+        low = np.array([x0, y0]) - LOOSE * np.array([x1 - x0, y1 - y0]) + aside
+        high_corner = np.array([x1, y1]) + LOOSE * np.array([x1 - x0, y1 - y0]) + aside
+        low, top = np.maximum(low, 0), np.minimum(high_corner, (np.floor(wide) - 2, np.floor(high) - 2))
+        return prompt.model_copy(update={"box": (float(low[0]), float(low[1]), float(top[0]), float(top[1]))})
+
+    return _with_prompts(demo, lambda item: tuple(loosened(prompt) for prompt in item.prompts)), ""
+
+
+def prompts_missing(demo: Demonstration, rng: np.random.Generator) -> tuple[Demonstration, str]:
+    """No prompt at all: the robot's record must say what was handled."""
+    return _with_prompts(demo, lambda item: ()), ""
+
+
+def view_dropped(demo: Demonstration, rng: np.random.Generator) -> tuple[Demonstration, str]:
+    """One view fewer."""
+    left = demo.views[int(rng.integers(len(demo.views)))].name
+    views = tuple(view for view in demo.views if view.name != left)
+    kept = demo.model_copy(update={"views": views})
+    return _with_prompts(kept, lambda item: tuple(p for p in item.prompts if p.view != left)), ""
+
+
+def _with_prompts(demo: Demonstration, change: Callable[[DemoObject], tuple[Prompt, ...]]) -> Demonstration:
+    objects = tuple(item.model_copy(update={"prompts": change(item)}) for item in demo.objects)
+    return demo.model_copy(update={"objects": objects})
+
+
+def object_resized(scene: Scene, rng: np.random.Generator) -> tuple[Scene, str]:
+    """One object 8 % larger or smaller; and which."""
+    movable = [body for body in scene.bodies if set(body.roles) - {"support"} and body.shape.kind != "mesh"]
+    body = movable[int(rng.integers(len(movable)))]
+    factor = 1 + GROWTH * float(rng.choice((-1.0, 1.0)))
+    shape = scaled(body.shape, (factor, factor, factor))
+    return scene.replace_body(body.model_copy(update={"shape": shape})), body.name
+
+
+def object_moved(scene: Scene, rng: np.random.Generator) -> tuple[Scene, str]:
+    """One object 2 cm aside on its support; and which."""
+    movable = [body for body in scene.bodies if set(body.roles) - {"support"}]
+    body = movable[int(rng.integers(len(movable)))]
+    pose = body.pose.matrix.copy()
+    pose[:2, 3] += SHIFT * _direction(rng, 2)
+    return scene.replace_body(body.model_copy(update={"pose": Pose.from_matrix(pose)})), body.name
+
+
+IN_DEMONSTRATION: dict[str, DemoSpoil] = {
+    "camera off": camera_off,
+    "loose prompts": prompts_loose,
+    "no prompts": prompts_missing,
+    "one view fewer": view_dropped,
+}
+IN_SCENE: dict[str, SceneSpoil] = {"size off": object_resized, "position off": object_moved}
