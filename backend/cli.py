@@ -233,7 +233,9 @@ def outcome_of(run: RunFolder, until: str, verdict: Verdict | None) -> tuple[boo
 def check_demonstration(arguments: argparse.Namespace) -> Envelope:
     """`check`: every problem of a demonstration, or none."""
     from backend.demos import check_demonstration as find_problems
+    from backend.demos.request import parse_request
 
+    parse_request(arguments.demonstration)
     problems = find_problems(arguments.demonstration)
     errors = [problem for problem in problems if problem.severity == "error"]
     return Envelope(

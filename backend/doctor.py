@@ -7,7 +7,6 @@ import shutil
 import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -137,7 +136,7 @@ def _blender() -> Finding:
         command = blender_command()
     except Real2GymError as error:
         return Finding(name="Blender", state="missing", detail="not found", remedy=str(error), needed=True)
-    wheel = find_spec("bpy") is not None
+    wheel = command[0] == sys.executable
     return Finding(name="Blender", state="ok", detail=f"bpy {version('bpy')}" if wheel else command[0], needed=True)
 
 

@@ -146,9 +146,13 @@ SCENES = {
     "shape-unusable": changed("block", shape=Mesh(file="absent.obj")),
     "open-mesh": changed("block", shape=Mesh(file="open.obj")),
     "origin-offset": changed("block", shape=Mesh(file="part.obj")),
-    "degrees": good().model_copy(update={"robots": (Robot(name="r", model="fr3_hand", qpos=(0, -45, 0, -90, 0, 90, 45)),)}),
+    "degrees": good().model_copy(
+        update={"robots": (Robot(name="r", model="fr3_hand", qpos=(0, -45, 0, -90, 0, 90, 45)),)}
+    ),
     "joint-range": good().model_copy(
-        update={"joints": (Joint(name="j", body="block", kind="prismatic", axis=(1, 0, 0), range=(0, 0.1), position=0.3),)}
+        update={"joints": (Joint(
+            name="j", body="block", kind="prismatic", axis=(1, 0, 0), range=(0, 0.1), position=0.3
+        ),)}
     ),
 }  # fmt: skip
 

@@ -27,7 +27,7 @@ def real2gym(*words: object, **options: object) -> subprocess.CompletedProcess[s
 
 
 def envelope(*words: object) -> tuple[int, dict]:
-    """Exit code and the one object on stdout; nothing on stderr in JSON mode."""
+    """Exit code and the one object on stdout."""
     done = real2gym(*words, "--json")
     assert done.stdout.count("\n") == 1 and "Traceback" not in done.stderr, done.stderr
     answer = json.loads(done.stdout)

@@ -24,7 +24,7 @@ EVENT_WIDTH = 400
 """Pixels across the pictures of events, and of the first and the last frame."""
 FILM_WIDTH = 320
 """Pixels across the pictures that are only in the film; figures are measured at this size."""
-FILM_FRAMES = 32
+FILM_FRAMES = 24
 
 
 @dataclass

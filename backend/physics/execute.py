@@ -101,36 +101,29 @@ class Executor:
         faces = [parts.faces[side] for parts in world.robots.values() for side in SIDES if side in parts.faces]
         self._bodies = np.array([*world.bodies.values(), *faces], dtype=np.int64)
         self._sites = np.array([parts.tcp for parts in world.robots.values()], dtype=np.int64)
-        steps = controls.steps
-        self._qpos = np.zeros((steps, self._model.nq))
-        self._qvel = np.zeros((steps, self._model.nv))
-        self._xpos = np.zeros((steps, self._model.nbody, 3))
-        self._xquat = np.zeros((steps, self._model.nbody, 4))
-        self._site_xpos = np.zeros((steps, self._model.nsite, 3))
-        self._site_xmat = np.zeros((steps, self._model.nsite, 9))
+        self._rows: tuple[list[bytes], ...] = ([], [], [], [], [], [])
 
     def run(self, until: int) -> None:
         """Advance to control step `until` (exclusive)."""
         model, data, rest = self._model, self._data, self.substeps - 1
-        ctrl, qpos, qvel = data.ctrl, data.qpos, data.qvel
-        xpos, xquat, site_xpos, site_xmat = data.xpos, data.xquat, data.site_xpos, data.site_xmat
-        all_ctrl, all_qpos, all_qvel = self.controls.ctrl, self._qpos, self._qvel
-        all_xpos, all_xquat, all_site_xpos, all_site_xmat = (
-            self._xpos, self._xquat, self._site_xpos, self._site_xmat,
-        )  # fmt: skip
-        step, record, marks = mujoco.mj_step, self._recorder.record, self._marks
+        ctrl, controls, marks = data.ctrl, self.controls.ctrl, self._marks
+        qpos, qvel, xpos, xquat, site_xpos, site_xmat = (rows.append for rows in self._rows)
+        step, record = mujoco.mj_step, self._recorder.record
+        take_qpos, take_qvel, take_xpos, take_xquat, take_site_xpos, take_site_xmat = (
+            view.tobytes for view in self._views()
+        )
         with _quiet():
             for tick in range(self.tick, min(until, self.controls.steps)):
                 for label in marks.get(tick, ()):
                     self._states[label] = self._full_state()
-                ctrl[:] = all_ctrl[tick]
-                all_qpos[tick] = qpos
-                all_qvel[tick] = qvel
+                ctrl[:] = controls[tick]
+                qpos(take_qpos())
+                qvel(take_qvel())
                 step(model, data)
-                all_xpos[tick] = xpos
-                all_xquat[tick] = xquat
-                all_site_xpos[tick] = site_xpos
-                all_site_xmat[tick] = site_xmat
+                xpos(take_xpos())
+                xquat(take_xquat())
+                site_xpos(take_site_xpos())
+                site_xmat(take_site_xmat())
                 record(tick, data)
                 if rest:
                     step(model, data, rest)
@@ -139,17 +132,21 @@ class Executor:
     def recording(self) -> Recording:
         """Everything so far."""
         steps = self.tick
-        poses = np.concatenate([self._xpos[:steps, self._bodies], self._xquat[:steps, self._bodies]], axis=2)
+        qpos, qvel, xpos, xquat, site_xpos, site_xmat = (
+            np.frombuffer(b"".join(rows)).reshape(steps, *view.shape)
+            for rows, view in zip(self._rows, self._views(), strict=True)
+        )
+        poses = np.concatenate([xpos[:, self._bodies], xquat[:, self._bodies]], axis=2)
         tcp = {}
         for index, name in enumerate(self.world.robots):
             frame = np.tile(np.eye(4), (steps, 1, 1))
-            frame[:, :3, :3] = self._site_xmat[:steps, self._sites[index]].reshape(-1, 3, 3)
-            frame[:, :3, 3] = self._site_xpos[:steps, self._sites[index]]
+            frame[:, :3, :3] = site_xmat[:, self._sites[index]].reshape(-1, 3, 3)
+            frame[:, :3, 3] = site_xpos[:, self._sites[index]]
             tcp[name] = frame
         return Recording(
             time=np.arange(steps) * self.controls.dt,
-            qpos=self._qpos[:steps],
-            qvel=self._qvel[:steps],
+            qpos=qpos,
+            qvel=qvel,
             bodies={name: poses[:, index] for index, name in enumerate(self.world.bodies)},
             tcp=tcp,
             pads=poses[:, len(self.world.bodies) :],
@@ -157,6 +154,11 @@ class Executor:
             warnings=self._warnings(),
             states=dict(self._states),
         )
+
+    def _views(self) -> tuple[Array, ...]:
+        """What is copied at every control step, as it lies in MuJoCo's memory."""
+        data = self._data
+        return data.qpos, data.qvel, data.xpos, data.xquat, data.site_xpos, data.site_xmat
 
     def _full_state(self) -> Array:
         kind = mujoco.mjtState.mjSTATE_INTEGRATION

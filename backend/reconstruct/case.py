@@ -9,11 +9,12 @@ import numpy as np
 from backend.documents.demonstration import Demonstration
 from backend.documents.motion import Event, Motion
 from backend.documents.observations import Masks, Observations
-from backend.reconstruct.evidence import Outline, gather
+from backend.reconstruct.evidence import Outline, Window, gather
 from backend.reconstruct.lens import Lens
 from backend.reconstruct.metrology import Grip, assign_holds, rest_windows
 from backend.reconstruct.pictures import Pictures
 from backend.reconstruct.silhouettes import shape_parts
+from backend.reconstruct.spans import Span, carried_spans, span_windows
 from backend.reconstruct.tracks import pose_matrix
 from mjcf_export.frames import Array
 from mjcf_export.meshes import load_mesh
@@ -33,6 +34,8 @@ class Case:
     arrays: dict[str, Array]
     pictures: Pictures
     grips: tuple[Grip, ...] = ()
+    spans: Mapping[str, Span] = field(default_factory=dict)
+    """Carries read off the pictures, where there is no robot's record."""
     _outlines: dict[tuple[str, str], list[Outline]] = field(default_factory=dict)
 
     @classmethod
@@ -50,6 +53,8 @@ class Case:
         case = cls(demo, observations, masks, scene, folder, motion, dict(arrays), Pictures.of(demo, masks))
         robots = set(motion.robots)
         case.grips = tuple(g for g in assign_holds(observations, masks, case.lenses) if g.hold.robot in robots)
+        if not robots:
+            case.spans = carried_spans(observations, masks, [lens.name for lens in case.lenses])
         return case
 
     @property
@@ -71,9 +76,21 @@ class Case:
         seen = {item.name for item in self.observations.objects}
         return [body for body in self.scene.bodies if body.name in seen and not set(body.roles) <= {"support"}]
 
+    def windows(self, name: str) -> list[Window]:
+        """When an object rests."""
+        if name in self.spans:
+            return span_windows(self.spans[name], np.array(self.observations.times[self.spans[name].view]))
+        return rest_windows(name, self.grips, self.end)
+
+    def first_taken(self, name: str) -> float:
+        """When an object first leaves its place, seconds; infinite when it never does."""
+        if name in self.spans:
+            return float(self.observations.times[self.spans[name].view][self.spans[name].taken])
+        return min((grip.hold.grasp for grip in self.grips if grip.name == name), default=float("inf"))
+
     def window_at(self, name: str, time: float) -> int | None:
         """Which window of rest `time` falls in; None while the object is held."""
-        windows = rest_windows(name, self.grips, self.end)
+        windows = self.windows(name)
         return next((i for i, window in enumerate(windows) if window.start <= time <= window.end + 1e-6), None)
 
     def held_at(self, name: str, time: float) -> bool:
@@ -85,15 +102,13 @@ class Case:
         key = (name, view)
         lens = self.lens(view)
         if key not in self._outlines:
-            windows = rest_windows(name, self.grips, self.end)
-            self._outlines[key] = gather(name, windows, [lens], self.observations, self.masks)
+            self._outlines[key] = gather(name, self.windows(name), [lens], self.observations, self.masks)
         return [replace(outline, lens=lens) for outline in self._outlines[key]]
 
     def pose(self, body: Body, time: float) -> Array:
         """The body frame `(4, 4)` at a time: the scene's own until it is first held, then the motion's."""
-        grips = [grip for grip in self.grips if grip.name == body.name]
         track = self.arrays.get(f"object/{body.name}")
-        if not grips or track is None or time < grips[0].hold.grasp:
+        if track is None or time < self.first_taken(body.name):
             return body.pose.matrix
         nearest = int(np.argmin(np.abs(self.arrays["time"] - time)))
         return pose_matrix(track[nearest]) if np.isfinite(track[nearest]).all() else body.pose.matrix
@@ -121,5 +136,6 @@ class Case:
         """The same evidence held against another scene."""
         return Case(
             self.demo, self.observations, self.masks, scene, self.folder, self.motion,
-            dict(self.arrays if arrays is None else arrays), self.pictures, self.grips, self._outlines,
+            dict(self.arrays if arrays is None else arrays), self.pictures, self.grips, self.spans,
+            self._outlines,
         )  # fmt: skip

@@ -61,9 +61,7 @@ def move_camera(case: Case, view: str) -> Change | None:
 
 
 def _middle(case: Case, body: Body, window: int) -> float:
-    from backend.reconstruct.metrology import rest_windows
-
-    rest = rest_windows(body.name, case.grips, case.end)[window]
+    rest = case.windows(body.name)[window]
     return (rest.start + rest.end) / 2
 
 
@@ -175,9 +173,7 @@ def _with_body(case: Case, old: Body, pose: Array, body: Body, text: str) -> Cha
     arrays = dict(case.arrays)
     track = arrays.get(f"object/{old.name}")
     if track is not None:
-        grips = [grip for grip in case.grips if grip.name == old.name]
-        until = grips[0].hold.grasp if grips else float("inf")
         moved = track.copy()
-        moved[arrays["time"] < until] = [*placed.pose.position, *placed.pose.quaternion]
+        moved[arrays["time"] < case.first_taken(old.name)] = [*placed.pose.position, *placed.pose.quaternion]
         arrays[f"object/{old.name}"] = moved
     return Change(case.scene.replace_body(placed), text, arrays)

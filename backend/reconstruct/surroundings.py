@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from backend.documents.demonstration import Demonstration
 from backend.reconstruct.appearance import safe_name, spread_gutter, write_png
+from backend.reconstruct.evidence import largest_piece
 from backend.reconstruct.lens import Lens
 from backend.reconstruct.lighting import surface_colour
 from backend.reconstruct.pictures import Image, Pictures, in_view, sample
@@ -27,6 +28,8 @@ CELL = 0.006
 TEXTURE = (1024, 1536)
 ALIKE = 2.2
 """Distance in units of the usual Lab spread within which a patch of ground is table."""
+STRIP = 17
+"""Cells: what is narrower is not the table but something of its colour beside it."""
 YAWS = np.radians(np.arange(-44.0, 46.0, 1.0))
 LIGHTNESS = 3.0
 """Shadows change lightness more than hue."""
@@ -93,24 +96,28 @@ def _extent(
         apart = (lab - usual) / (3.0 + 2 * spread) / (LIGHTNESS, 1.0, 1.0)
         alike = known & (np.linalg.norm(apart, axis=1) < ALIKE)
     shape = grid.shape[:2]
-    sheet = cv2.morphologyEx(alike.reshape(shape).astype(np.uint8), cv2.MORPH_CLOSE, np.ones((9, 9), np.uint8))
-    sheet = cv2.morphologyEx(sheet, cv2.MORPH_OPEN, np.ones((7, 7), np.uint8))
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(sheet)
-    yaw = 0.0
-    outline = footprints
-    if count > 1:
-        best = 1 + int(np.argmax(stats[1:, cv2.CC_STAT_AREA]))
-        rows, columns = np.nonzero(labels == best)
-        outline = np.column_stack([steps[columns], steps[rows]]) + middle
-        foreign = grid.reshape(-1, 2)[known & (labels != best).ravel()]
-        yaw = _square_yaw(outline, foreign)
+    sheet = _sheet(alike.reshape(shape).astype(np.uint8))
+    yaw, seen = 0.0, footprints
+    foreign = np.zeros((0, 2))
+    if sheet.any():
+        rows, columns = np.nonzero(sheet)
+        seen = np.column_stack([steps[columns], steps[rows]]) + middle
+        foreign = grid.reshape(-1, 2)[known & ~sheet.ravel()]
+        yaw = _square_yaw(seen, foreign)
     back = rotation_about((0, 0, 1), -yaw)[:2, :2]
-    seen = outline @ back.T
     needed = footprints @ back.T
-    low, high = np.percentile(seen, 1, axis=0), np.percentile(seen, 99, axis=0)
+    low, high = _trimmed(seen @ back.T, foreign @ back.T)
     low = np.minimum(low, needed.min(axis=0) - MARGIN)
     high = np.maximum(high, needed.max(axis=0) + MARGIN)
     return low, high, yaw
+
+
+def _sheet(alike: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """The largest piece of ground that looks alike, its holes filled, without strips that hang on to it."""
+    closed = cv2.morphologyEx(alike, cv2.MORPH_CLOSE, np.ones((9, 9), np.uint8))
+    whole = largest_piece(cv2.morphologyEx(closed, cv2.MORPH_OPEN, np.ones((7, 7), np.uint8)) > 0)
+    trimmed = cv2.morphologyEx(whole.astype(np.uint8), cv2.MORPH_OPEN, np.ones((STRIP, STRIP), np.uint8))
+    return largest_piece(trimmed > 0) if trimmed.any() else whole
 
 
 def _square_yaw(inside: Array, foreign: Array) -> float:
@@ -128,6 +135,25 @@ def _square_yaw(inside: Array, foreign: Array) -> float:
     least = min(taken)
     close = [float(yaw) for yaw, count in zip(YAWS, taken, strict=True) if count <= least + 0.01 * len(inside)]
     return min(close, key=abs)
+
+
+def _trimmed(inside: Array, foreign: Array) -> tuple[Array, Array]:
+    """Bounds `(2,)` of ground points `(N, 2)`, each side moved in while what is seen along it is mostly something else."""
+    low, high = np.percentile(inside, 1, axis=0), np.percentile(inside, 99, axis=0)
+    moved = True
+    while moved and (high - low > 4 * CELL).all():
+        moved = False
+        for axis in range(2):
+            for side, step in ((low, CELL), (high, -CELL)):
+                edge = side[axis]
+                counts = []
+                for points in (inside, foreign):
+                    within = ((points >= low) & (points <= high)).all(axis=1)
+                    counts.append(int((within & (np.abs(points[:, axis] - edge) < 1.5 * CELL)).sum()))
+                if counts[1] > counts[0]:
+                    side[axis] += step
+                    moved = True
+    return low, high
 
 
 def _ground_colours(
