@@ -132,7 +132,7 @@ def build_parser() -> argparse.ArgumentParser:
     check.add_argument("demonstration", help="as for `run`")
     add("doctor", run_doctor, "say what is installed, what is missing and how to get it")
     bench = add("bench", run_bench, "measure the product; prints a table and exits 1 when a goal is missed")
-    bench.add_argument("name", help="bench name; `list` names them all")
+    bench.add_argument("name", help="make-worlds, reconstruction, diagnosis, physics or export")
     bench.add_argument("--worlds", type=Path, default=Path("runs/worlds"), help="folder of the hidden worlds")
     bench.add_argument("--count", type=int, help="how many worlds or cases to use (default: all)")
     bench.add_argument("--robot", help="target robot for `reconstruction`")

@@ -15,6 +15,7 @@ from backend.reconstruct.metrology import Grip, assign_holds, rest_windows
 from backend.reconstruct.pictures import Pictures
 from backend.reconstruct.silhouettes import shape_parts
 from backend.reconstruct.spans import Span, carried_spans, span_windows
+from backend.reconstruct.surroundings import table_name
 from backend.reconstruct.tracks import pose_matrix
 from mjcf_export.frames import Array
 from mjcf_export.meshes import load_mesh
@@ -74,7 +75,8 @@ class Case:
     def objects(self) -> list[Body]:
         """Bodies that perception followed."""
         seen = {item.name for item in self.observations.objects}
-        return [body for body in self.scene.bodies if body.name in seen and not set(body.roles) <= {"support"}]
+        common = table_name(self.demo)
+        return [body for body in self.scene.bodies if body.name in seen and body.name != common]
 
     def windows(self, name: str) -> list[Window]:
         """When an object rests."""

@@ -62,8 +62,9 @@ class Sources:
     """Carries read off the pictures, where there is no robot's record."""
 
     def handled(self) -> list[ObservedObject]:
-        """The observed objects that are fitted: all but the support itself."""
-        return [item for item in self.observations.objects if not set(item.roles or ("moved",)) <= {"support"}]
+        """The observed objects that are fitted: all but the common support."""
+        common = table_name(self.demo)
+        return [item for item in self.observations.objects if item.name != common]
 
     def windows(self, name: str) -> list[Window]:
         """When an object rests."""

@@ -33,13 +33,21 @@ STRIP = 17
 YAWS = np.radians(np.arange(-44.0, 46.0, 1.0))
 LIGHTNESS = 3.0
 """Shadows change lightness more than hue."""
+TABLES = {"table", "desk", "counter", "worktop", "bench", "floor", "ground"}
 Grounds = Mapping[str, tuple[Image, npt.NDArray[np.bool_]]]
 """By view: the picture without what moves or stands, and where that was never seen."""
 
 
 def table_name(demo: Demonstration) -> str:
-    """The support's name: the user's, else `table`."""
-    return next((item.name for item in demo.objects if "support" in item.roles), "table")
+    """The common support's name: the one points were clicked on or called a table, else one that no prompt outlines.
+
+    Other supports (a plate, a box to stack on) are objects like the rest.
+    """
+    clicked = {click.on for click in demo.correspondences}
+    supports = [item for item in demo.objects if set(item.roles) == {"support"}]
+    named = [item for item in supports if item.name in clicked or TABLES & set(item.name.lower().split("_"))]
+    bare = [item for item in supports if not item.prompts]
+    return next((item.name for item in (*named, *bare)), "table")
 
 
 def build_table(
@@ -138,7 +146,7 @@ def _square_yaw(inside: Array, foreign: Array) -> float:
 
 
 def _trimmed(inside: Array, foreign: Array) -> tuple[Array, Array]:
-    """Bounds `(2,)` of ground points `(N, 2)`, each side moved in while what is seen along it is mostly something else."""
+    """Bounds `(2,)` of ground points `(N, 2)`, each side moved in while most of what is seen along it is foreign."""
     low, high = np.percentile(inside, 1, axis=0), np.percentile(inside, 99, axis=0)
     moved = True
     while moved and (high - low > 4 * CELL).all():
