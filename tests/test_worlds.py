@@ -104,7 +104,8 @@ def test_demonstration_is_valid_and_says_nothing_of_the_truth(block, tmp_path):
     pictures = {}
     for camera in scene.cameras:
         clean = np.full((len(ticks), camera.height, camera.width, 3), 120, np.uint8)
-        clean[..., 0] = np.where(masks[f"mask/{camera.name}/block"], 230, 120)
+        for channel, name in enumerate(names):
+            clean[..., channel] = np.where(masks[f"mask/{camera.name}/{name}"], 230, 120)
         recorded = depth_sensor(depth[camera.name], rng)
         pictures[camera.name] = Pictures(photograph(clean, rng), done.time[ticks], recorded)
     write_demonstration(spec, scene, done, pictures, masks, tmp_path)

@@ -72,7 +72,8 @@ def rotation_error(truth: Placed, found: Placed) -> float:
     angles = np.arange(DIRECTIONS) * 2 * np.pi / DIRECTIONS
     wanted, given = _support(truth, angles), _support(found, angles)
     misfit = np.array([np.abs(np.roll(given, shift) - wanted).mean() for shift in range(DIRECTIONS)])
-    good = np.flatnonzero(misfit <= max(1.1 * misfit.min(), misfit.min() + 2e-4))
+    lowest = (misfit <= np.roll(misfit, 1)) & (misfit <= np.roll(misfit, -1))
+    good = np.flatnonzero(lowest & (misfit <= max(1.1 * misfit.min(), misfit.min() + 2e-4)))
     turn = float(np.abs((angles[good] + np.pi) % (2 * np.pi) - np.pi).min())
     return max(tilt, turn)
 
