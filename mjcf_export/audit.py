@@ -41,12 +41,15 @@ def audit_model(xml: Path) -> list[Finding]:
         ElementTree.parse(xml)
     except ElementTree.ParseError as problem:
         return [error("load", xml.name, f"not well-formed XML: {problem}")]
+    mujoco.set_mju_user_warning(lambda message: None)  # else MuJoCo leaves MUJOCO_LOG.TXT where the user stands
     try:
-        spec = mujoco.MjSpec.from_file(str(xml))
+        spec, written = (mujoco.MjSpec.from_file(str(xml)) for _ in range(2))
         model = spec.compile()
     except ValueError as problem:
         return [audit_files.load_failure(xml, str(problem))]
-    findings = audit_files.check(xml, spec, model)
+    finally:
+        mujoco.set_mju_user_warning(None)
+    findings = audit_files.check(xml, written, model)
     if any(finding.check == "nan" for finding in findings):
         return findings
     findings += audit_geometry.check(spec, model)

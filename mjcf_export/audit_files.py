@@ -13,6 +13,7 @@ _ADVICE = (
     ("at least 4 vertices", "a mesh needs four vertices that span a volume"),
     ("volume is too small", "the mesh is flat or inside out: give it thickness and outward faces"),
     ("jpe?g", "textures must be PNG: convert it"),
+    ("content type", "textures must be PNG: convert it"),
     ("texture", "textures must be PNG files that exist"),
     ("repeated name", "names must be unique per kind of element: rename one"),
     ("mass and inertia", "a moving body needs mass and inertia above the minimum: give it an inertial or a density"),

@@ -35,6 +35,8 @@ SIZE_SIGMA = 0.5
 SQUARE_SIGMA = 0.12
 """Boxes of unknown size are about as wide as deep."""
 POINTS_NEEDED = 4
+FARTHEST = 12.0
+"""Camera heights beyond which nothing on a table is looked for."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,17 @@ def solve_camera(
     free_focal = lens.intrinsics_trust == "assumed"
     told = attitude(line_segments(picture), lens.intrinsics[:2, 2], _usual(lens, free_focal))
     pitches = np.clip(told.mean[1] + told.sigma[1] * np.array([-1.0, 0.0, 1.0]), np.radians(4), np.radians(86))
-    best = min((_joint(lens, standing, float(pitch), told) for pitch in pitches), key=lambda result: result[1])[0]
+    fits = [
+        _joint(lens, grounded, float(pitch), told)
+        for pitch in pitches
+        if (grounded := _grounded(lens, standing, float(pitch), told))
+    ]
+    if not fits:
+        raise InputError(
+            f"view {view.name}: {', '.join(item.name for item in standing)} lie above the horizon, so nothing is known "
+            "to stand on the support; give a box prompt of an object on the table and its size"
+        )
+    best = min(fits, key=lambda result: (-result[2], result[1]))[0]
     known = [item.name for item in standing if item.size is not None]
     notes = [
         f"view {view.name}: camera pose estimated from the outlines of {', '.join(item.name for item in standing)} "
@@ -151,8 +163,21 @@ def _usual(lens: Lens, free_focal: bool) -> Usual:
     return Usual(mean, np.array([FOCAL_SIGMA if free_focal else GIVEN_SIGMA, PITCH_SIGMA, ROLL_SIGMA]))
 
 
-def _joint(lens: Lens, standing: Sequence[Standing], pitch: float, told: Usual) -> tuple[Lens, float]:
-    """The lens and the cost of one joint fit from a starting pitch."""
+def _grounded(lens: Lens, standing: Sequence[Standing], pitch: float, told: Usual) -> list[Standing]:
+    """The objects whose feet lie below the horizon at a starting attitude."""
+    placed = _zoomed(lens, float(np.exp(told.mean[0]) / lens.intrinsics[0, 0])).at(looking(pitch, told.mean[2], 1.0))
+    return [item for item in standing if all(below_horizon(outline, placed) for outline in item.outlines)]
+
+
+def below_horizon(outline: Outline, lens: Lens, height: float = 0.0) -> bool:
+    """Whether the foot of an outline lies on the support, at most `FARTHEST` camera heights away."""
+    u0, _, u1, v1 = outline.box
+    foot = lens.on_plane(np.array([[(u0 + u1) / 2, v1]]), height)[0]
+    return bool(np.linalg.norm(foot - lens.pose[:3, 3]) < FARTHEST * (lens.pose[2, 3] - height))
+
+
+def _joint(lens: Lens, standing: Sequence[Standing], pitch: float, told: Usual) -> tuple[Lens, float, int]:
+    """The lens and the cost of one joint fit from a starting pitch, and how many objects it explains."""
     ratio = float(np.exp(told.mean[0]) / lens.intrinsics[0, 0])
     wide = _zoomed(lens, ratio)
     height = _height_guess(wide, standing, pitch)
@@ -194,7 +219,7 @@ def _joint(lens: Lens, standing: Sequence[Standing], pitch: float, told: Usual) 
     for count in counts:
         scale += [np.full(count, 0.1), POSE_SCALE]
     result = minimise(residuals, start, np.concatenate(scale), 60)
-    return unpack(result.x)[0], float(result.cost)
+    return unpack(result.x)[0], float(result.cost), len(standing)
 
 
 def _zoomed(lens: Lens, ratio: float) -> Lens:

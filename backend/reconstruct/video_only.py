@@ -16,7 +16,15 @@ from backend.reconstruct.lens import Lens
 from backend.reconstruct.objects import Ground, Sources, cavities_of, fit_objects
 from backend.reconstruct.pictures import Pictures
 from backend.reconstruct.placement import Fitted, into_cavity, rest_height, upright_at
-from backend.reconstruct.single_view import Standing, assumed_lens, family_for, recentred, sizes_of, solve_camera
+from backend.reconstruct.single_view import (
+    Standing,
+    assumed_lens,
+    below_horizon,
+    family_for,
+    recentred,
+    sizes_of,
+    solve_camera,
+)
 from backend.reconstruct.spans import Span, carried_spans, mask_centres
 from backend.reconstruct.surroundings import table_name
 from backend.reconstruct.tracks import pose_rows
@@ -43,7 +51,7 @@ def fit_video(
     sources = Sources(demo, observations, masks, (assumed_lens(view, size),), (), _end(observations), spans)
     progress(0.05, "finding the camera from the hints")
     solved = solve_camera(demo, view, sources.lenses[0], _standing(sources), pictures.still(view.name))
-    sources = replace(sources, lenses=(solved.lens,))
+    sources, left_out = _on_support(replace(sources, lenses=(solved.lens,)))
     ground = Ground(table_name(demo), 0.0, SURE, "assumed")
     fitted, ground, notes = fit_objects(sources, pictures, ground, progress)
     if not fitted:
@@ -54,7 +62,7 @@ def fit_video(
     lens = recentred(solved.lens, origin)
     fitted = [_shifted(item, lens, origin) for item in fitted]
     fitted = [_carried(item, fitted, ground, (demo, observations, masks), spans) for item in fitted]
-    return lens, fitted, ground, spans, [*solved.notes, *notes]
+    return lens, fitted, ground, spans, [*solved.notes, *left_out, *notes]
 
 
 def _end(observations: Observations) -> float:
@@ -86,6 +94,19 @@ def _standing(sources: Sources) -> list[Standing]:
             prior = family_prior(item.name, item.description, tuple(item.roles))
             standing.append(Standing(item.name, family_for(prior), first, sizes.get(item.name)))
     return standing
+
+
+def _on_support(sources: Sources) -> tuple[Sources, list[str]]:
+    """The sources without what cannot stand on the support, and notes on what that was."""
+    lens = sources.lenses[0]
+    floating = set()
+    for item in sources.handled():
+        seen = gather(item.name, sources.windows(item.name), sources.lenses, sources.observations, sources.masks)
+        if not all(below_horizon(outline, lens) for outline in seen if outline.window == 0):
+            floating.add(item.name)
+    kept = tuple(item for item in sources.observations.objects if item.name not in floating)
+    notes = [f"object {name}: lies above the support's horizon; left out" for name in sorted(floating)]
+    return replace(sources, observations=sources.observations.model_copy(update={"objects": kept})), notes
 
 
 def _shifted(item: Fitted, lens: Lens, origin: Array) -> Fitted:
