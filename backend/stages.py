@@ -85,6 +85,7 @@ def diagnose(job: Job, progress: Progress) -> str:
     diagnosis.save(job.run.diagnosis)
     if corrected != scene:
         corrected.save(job.run.scene)
+        save_arrays(job.run.motion_arrays, arrays)
     kept = sum(row.kept for row in ledger)
     return f"{len(diagnosis.keyframes)} keyframes, {len(diagnosis.failures())} failed answers, {kept} corrections kept"
 
