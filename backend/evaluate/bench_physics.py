@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import mujoco
 import numpy as np
@@ -61,13 +60,13 @@ def bench(
         pairs, checked = [], []
         for repeat in range(repeats):
             pairs.append(_side_by_side(world, plan))
-            checked.append(_checks(world, plan, criteria))
+            checked.append(_validation(world, plan, criteria))
             progress((repeat + 1) / repeats, f"repeat {repeat + 1} of {repeats}")
     steps = plan.controls.steps * round(plan.controls.dt / float(world.model.opt.timestep))
     raw, execution = (float(value) for value in np.array(pairs).min(axis=0).sum(axis=0))
     figures = {
         "validation_over_raw": round(raw / execution, 3),
-        "with_checks_over_raw": round(raw / (execution + min(checked)), 3),
+        "with_checks_over_raw": round(raw / min(checked), 3),
         "raw_steps_per_cpu_second": round(steps / raw),
         "validation_steps_per_cpu_second": round(steps / execution),
     }
@@ -81,7 +80,7 @@ def bench(
                 "steps": steps,
                 "raw_cpu_seconds": round(raw, 4),
                 "execution_cpu_seconds": round(execution, 4),
-                "checks_cpu_seconds": round(min(checked), 4),
+                "validation_cpu_seconds": round(min(checked), 4),
             }
         ],
     }
@@ -136,21 +135,11 @@ def _side_by_side(world: World, plan: Plan) -> Array:
     return np.array(turns)
 
 
-def _checks(world: World, plan: Plan, criteria: Criteria) -> float:
-    """CPU seconds that a validation takes for other things than stepping and recording."""
-    stepping = 0.0
-    advance = Executor.run
-
-    def timed(executor: Executor, until: int) -> None:
-        nonlocal stepping
-        started = time.process_time()
-        advance(executor, until)
-        stepping += time.process_time() - started
-
+def _validation(world: World, plan: Plan, criteria: Criteria) -> float:
+    """CPU seconds of a staged execution with all its checks."""
     begun = time.process_time()
-    with mock.patch.object(Executor, "run", timed):
-        outcome = execute_stages(world, plan, criteria)
-    spent = time.process_time() - begun - stepping
+    outcome = execute_stages(world, plan, criteria)
+    spent = time.process_time() - begun
     if outcome.failed is not None:
         raise Real2GymError(f"the bench's own pick-and-place was rejected: {outcome.message()}")
     return spent

@@ -114,9 +114,9 @@ class Executor:
         )
         with _quiet():
             for tick in range(self.tick, min(until, self.controls.steps)):
+                ctrl[:] = controls[tick]
                 for label in marks.get(tick, ()):
                     self._states[label] = self._full_state()
-                ctrl[:] = controls[tick]
                 qpos(take_qpos())
                 qvel(take_qvel())
                 step(model, data)
