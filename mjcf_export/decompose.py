@@ -16,11 +16,12 @@ from mjcf_export.triangles import TriangleMesh, is_convex, open_edges
 
 THRESHOLD = 0.05
 SEED = 0
-COACD_FACES = 1500
+COACD_FACES, HULL_FACES = 1500, 5000
+"""Faces that a mesh is thinned to, where it stays closed, before it is cut or its hull is taken."""
 HULL_VOLUME, HULL_DEPTH = 0.05, 0.02
 """How much larger than the solid a hull may be, and how far above its surface as a fraction of the diagonal."""
 MIN_COVERED = 0.95
-RECIPE = 3
+RECIPE = 4
 """Raised whenever the way of decomposing changes, so that old results are not reused."""
 
 
@@ -77,7 +78,7 @@ def _unpack(arrays: dict[str, npt.NDArray[Any]]) -> list[TriangleMesh]:
 
 
 def _fresh(solid: TriangleMesh) -> list[TriangleMesh]:
-    hull = near_hull(solid)
+    hull = near_hull(decimate_closed(solid, HULL_FACES))
     if hull is not None:
         return [hull]
     whole = as_manifold(solid)

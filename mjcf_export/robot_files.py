@@ -66,6 +66,7 @@ def read_robot(path: Path, root: Path | None = None) -> Parts:
     spec = read_mjcf(path)
     _check_files(path, spec, folder)
     _drop_surroundings(path, spec, notes)
+    _name_actuators(spec)
     return divide(path, spec, notes, home)
 
 
@@ -217,6 +218,15 @@ def _check_files(path: Path, spec: mujoco.MjSpec, folder: Path) -> None:
             raise InputError(f"{path}: {item.name}: file {item.file} leaves the folder {folder}; put it inside")
         if item.file and not Path(item.file).is_file():
             raise InputError(f"{path}: {item.name}: file {item.file} does not exist")
+
+
+def _name_actuators(spec: mujoco.MjSpec) -> None:
+    """Give actuators without a name one from what they drive."""
+    taken = {actuator.name for actuator in spec.actuators}
+    for index, actuator in enumerate(spec.actuators):
+        if not actuator.name:
+            actuator.name = actuator.target if actuator.target not in taken else f"{actuator.target}_{index}"
+            taken.add(actuator.name)
 
 
 def _drop_surroundings(path: Path, spec: mujoco.MjSpec, notes: list[str]) -> None:

@@ -1,11 +1,14 @@
 """SAM 2's real code behind the tracker's protocol, with a small network of random weights: loading, not quality."""
 
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
+from small_demo import write_small_demo
 
+from backend.demos import load_demonstration
 from backend.doctor import examine_sam2
 from backend.perception import sam2_tracker
 from backend.perception.segmentation import Region
@@ -19,6 +22,7 @@ SMALL = (
     "++model.image_encoder.trunk.embed_dim=16",
     "++model.image_encoder.trunk.stages=[1,1,2,1]",
     "++model.image_encoder.trunk.global_att_blocks=[3]",
+    "++model.memory_attention.num_layers=1",
     "++model.image_encoder.neck.backbone_channel_list=[128,64,32,16]",
 )
 
@@ -40,11 +44,16 @@ def test_without_a_configured_checkpoint_it_says_how_to_get_one(
 
 
 @needs_sam2
-def test_a_checkpoint_is_loaded_and_followed_through_a_video(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_is_loaded_and_followed_through_a_video(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     import torch
     from sam2.build_sam import build_sam2_video_predictor
 
     torch.manual_seed(3)
+    threads = torch.get_num_threads()
+    request.addfinalizer(lambda: torch.set_num_threads(threads))
+    torch.set_num_threads(1)  # threads that wait for each other crawl on a busy machine
     model = build_sam2_video_predictor(
         sam2_tracker.DEFAULT_CONFIG, ckpt_path=None, device="cpu", hydra_overrides_extra=list(SMALL)
     )
@@ -73,6 +82,13 @@ def test_a_checkpoint_is_loaded_and_followed_through_a_video(tmp_path: Path, mon
         found = result.masks.any(axis=(1, 2))
         assert ((result.confidence > 0) == found).all() and (result.confidence <= 1).all()
     assert free["block"].masks.any(), "random weights still paint something"
+
+    module = import_module("backend.perception.observe")
+    monkeypatch.setattr(module, "load_tracker", lambda: sam2_tracker.load_tracker(SMALL))
+    demo = load_demonstration(write_small_demo(tmp_path / "demo"))
+    observations, masks = module.observe(demo, lambda fraction, message: None)
+    assert observations.provider == "sam2" and observations.checkpoint_sha256 == tracker.sha256
+    assert masks["mask/ext1/block"].shape == (8, 120, 160)
 
 
 @needs_sam2

@@ -1,5 +1,6 @@
 """Every document by name, for `real2gym schema`."""
 
+from backend.documents.comparison import Comparison
 from backend.documents.demonstration import Demonstration
 from backend.documents.diagnosis import Diagnosis
 from backend.documents.motion import Motion
@@ -11,5 +12,16 @@ from mjcf_export.scene import Scene
 
 DOCUMENTS: dict[str, type[Document]] = {
     document.__name__: document
-    for document in (Demonstration, Observations, Scene, Motion, Diagnosis, Criteria, Rollout, Verdict, RunRecord)
+    for document in (
+        Demonstration,
+        Observations,
+        Scene,
+        Motion,
+        Diagnosis,
+        Criteria,
+        Rollout,
+        Verdict,
+        Comparison,
+        RunRecord,
+    )  # fmt: skip
 }
