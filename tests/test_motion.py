@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from backend.documents.motion import Event, Motion
+from backend.motion.adapt import adapt_motion
 from backend.motion.grasps import grasp_candidates
 from backend.motion.holds import motion_holds
 from backend.motion.kinematics import ACCELERATION_LIMIT, VELOCITY_LIMIT, Kinematics, path_errors, rotation_vector
@@ -157,3 +158,26 @@ def test_carried_over_motion_keeps_the_pads_path():
         assert np.linalg.norm(pads[0] - pads[1]) < 5e-4
     with pytest.raises(InputError, match="opens 80 mm, but the demonstration holds something 84 mm wide"):
         carry_over(source, path.time, path.tcp, path.opening, [0.084])
+
+
+def test_what_the_target_gripper_cannot_hold_is_one_clear_error(tmp_path):
+    table = Body(name="table", roles=("support",), shape=Box(size=(1, 1, 0.04)), pose=Pose(position=(0.5, 0, -0.04)))
+    crate = Body(name="crate", shape=Box(size=(0.082, 0.082, 0.082)), pose=Pose(position=(0.45, 0.1, 0)))
+    scene = Scene(bodies=(table, crate), robots=(Robot(name="right", model="fr3_robotiq_2f85"),))
+    arm = Kinematics("fr3_robotiq_2f85")
+    time = np.arange(0, 4.0, 0.05)
+    start = arm.solve(down(0.45, 0.1, 0.06), arm.home).qpos
+    arrays = {
+        "time": time,
+        "right/qpos": np.tile(start, (len(time), 1)),
+        "right/opening": np.interp(time, [0, 1, 1.3, 3, 3.3], [0.085, 0.085, 0.0815, 0.0815, 0.085]),
+        "object/crate": np.tile([0.45, 0.1, 0, 1, 0, 0, 0], (len(time), 1)),
+    }
+    grasp = Event(id="g", relation="grasp", subject="crate", object="right", before=1, onset=1.3, after=1.6)
+    support = Event(id="s", relation="support", subject="crate", object="table", before=2.8, onset=3, after=3.4)
+    release = Event(
+        id="r", relation="release", subject="crate", object="right", made=False, before=2.9, onset=3, after=3.3
+    )
+    motion = Motion(robots=("right",), duration=3.95, events=(grasp, support, release))
+    with pytest.raises(InputError, match="panda.*opens 80 mm, but the demonstration holds something 8[12] mm wide"):
+        adapt_motion(scene, tmp_path, motion, arrays, "panda_hand", lambda done, text: None)

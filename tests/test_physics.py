@@ -183,7 +183,13 @@ def test_mislabelled_or_missing_goal_is_rejected(case, goal):
     assert [check.name for check in made.outcome.failures] == [expected]
 
 
-def test_closing_beside_the_block_is_rejected(case, tmp_path):
+def test_closing_beside_the_block_is_rejected_whatever_is_corrected(case, tmp_path):
+    shutil.copytree(case.root, tmp_path / "run")
+    verdict = case.validate(tmp_path / "run", case.shifted((0.06, 0.0, 0.0), (0.5, 1.3, 4.0, 5.0)))
+    assert not verdict.accepted and verdict.failed_stage in {"approach", "orientation", "closure"}
+
+
+def test_closing_beside_the_block_stops_the_run_there(case, tmp_path):
     arrays = case.shifted((0.06, 0.0, 0.0), (0.5, 1.3, 4.0, 5.0))
     shutil.copytree(case.root, tmp_path / "run")
     verdict = case.validate(tmp_path / "run", arrays, corrections=False)

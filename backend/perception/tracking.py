@@ -269,13 +269,10 @@ def warp(before: Image, after: Image, mask: Mask) -> tuple[Mask, float]:
     flow = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
     forward, backward = flow.calc(first, second, None), flow.calc(second, first, None)
     rows, columns = np.nonzero(mask[crop.window])
-    moved = forward[rows, columns]
-    landed = np.column_stack([columns, rows]) + moved
-    returned = cv2.remap(
-        backward, landed[:, 0].astype(np.float32)[:, None], landed[:, 1].astype(np.float32)[:, None], cv2.INTER_LINEAR
-    ).reshape(-1, 2)
-    agreement = float((np.linalg.norm(moved + returned, axis=1) < 1.5).mean())
     grid = np.stack(np.meshgrid(np.arange(first.shape[1]), np.arange(first.shape[0])), axis=-1).astype(np.float32)
+    landed = grid + forward
+    returned = cv2.remap(backward, landed[..., 0], landed[..., 1], cv2.INTER_LINEAR)
+    agreement = float((np.linalg.norm(forward + returned, axis=2)[rows, columns] < 1.5).mean())
     source = grid + backward
     inside = mask[crop.window].astype(np.float32)
     carried = cv2.remap(inside, source[..., 0], source[..., 1], cv2.INTER_LINEAR) > 0.5

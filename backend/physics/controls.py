@@ -1,5 +1,6 @@
 """From a motion to actuator controls at 100 Hz, computed before the run."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import mujoco
@@ -19,11 +20,13 @@ from mjcf_export.gripper import Gripper
 
 _SQUEEZE_RAMP = 0.15
 """Seconds over which a closed gripper builds up its squeeze."""
-_WEIGHTS = 10.0
-"""Grip force per finger in weights of the held body: slips below a friction of 1 / 20."""
-_LEAST_FORCE = 3.0
+_WEIGHTS = 8.0
+"""Grip force per finger in weights of the held body: slips below a friction of 1 / 16."""
+_LEAST_FORCE = 2.5
 _NARROWER = 0.002
-"""Metres by which a body may be narrower than the recorded hold and still be pressed with the whole force."""
+"""Metres by which a body may be narrower than the recorded hold and still be pressed."""
+SQUEEZE_STEPS = 15
+"""Control steps after closing in which the squeeze builds up."""
 _SMOOTHING = 13
 """Control steps over which the speed of the recorded opening is taken."""
 
@@ -55,7 +58,12 @@ class Controls:
 
 
 def build_controls(
-    world: World, motion: Motion, arrays: dict[str, Array], criteria: Criteria, squeeze: float = 1.0
+    world: World,
+    motion: Motion,
+    arrays: dict[str, Array],
+    criteria: Criteria,
+    squeeze: float = 1.0,
+    trims: Sequence[float] = (),
 ) -> Controls:
     """Settle at the first recorded pose, stream the recorded joints, hold the last pose until everything is still.
 
@@ -69,6 +77,7 @@ def build_controls(
         arrays: `time`, `<robot>/qpos`, `<robot>/opening`.
         criteria: gives the settling time, which is also the time to come to rest at the end.
         squeeze: share of the usual force per finger, see `grip_force`.
+        trims: newtons per finger by which to press otherwise, hold by hold; see `backend.physics.grip`.
 
     Raises:
         InputError: the motion lacks a robot's joints, or they do not fit the robot.
@@ -91,7 +100,9 @@ def build_controls(
         parts.robot.place(world.model, data, name, joints[0], None if opening is None else float(opening[0]))
         if parts.hand is not None and opening is not None:
             wanted = resample(time, np.asarray(opening, dtype=np.float64), clock)
-            mine = [(hold, squeeze * grip_force(world, hold.body)) for hold in holds if hold.robot == name]
+            forces = [squeeze * grip_force(world, hold.body) for hold in holds]
+            forces[: len(trims)] = [force + trim for force, trim in zip(forces, trims, strict=False)]
+            mine = [pair for pair in zip(holds, forces, strict=True) if pair[0].robot == name]
             ctrl[:, parts.hand] = _grip(world, parts, wanted, clock, mine)
     return Controls(ctrl, data.qpos.copy(), criteria.settle_time)
 

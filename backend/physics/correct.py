@@ -10,7 +10,8 @@ from backend.documents.run import Progress
 from backend.documents.verdict import STAGES, Criteria
 from backend.motion.kinematics import Kinematics
 from backend.motion.world import World
-from backend.physics.controls import Controls, build_controls
+from backend.physics.controls import Controls
+from backend.physics.grip import felt_controls
 from backend.physics.hypotheses import Attempt, Bench, hypotheses, severity
 from backend.physics.staged import Outcome, execute_stages, make_plan
 from mjcf_export.frames import Array
@@ -45,7 +46,7 @@ def correct_motion(
 
     def run(attempt: Attempt) -> Corrected:
         set_friction(attempt)
-        controls = build_controls(world, motion, attempt.arrays, criteria, attempt.squeeze)
+        controls = felt_controls(world, motion, attempt.arrays, criteria, attempt.squeeze)
         outcome = execute_stages(world, make_plan(world, motion, attempt.arrays, controls), criteria)
         return Corrected(attempt, controls, outcome, 1)
 

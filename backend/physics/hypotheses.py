@@ -20,6 +20,8 @@ REACH = 0.015
 FRICTION_CAP = 1.0
 FRICTION_FACTOR = 1.5
 """Friction may be raised by this factor of what the scene says, once."""
+SLIPPERY = 0.1
+"""Friction below this is a statement about the surface, not a rough estimate of it."""
 _BEFORE, _AFTER = 0.8, 0.8
 """Seconds over which a shift is blended in and out."""
 _IK_LEFT = 0.001
@@ -111,7 +113,7 @@ def _frictions(bench: Bench, attempt: Attempt, hold: Hold) -> Iterator[Attempt]:
     """More friction on the held body, where nobody measured it."""
     body = bench.world.scene.body(hold.body)
     raised = min(FRICTION_CAP, FRICTION_FACTOR * body.friction)
-    known = body.provenance.get("friction") in _TRUSTED
+    known = body.provenance.get("friction") in _TRUSTED or body.friction < SLIPPERY
     if known or hold.body in attempt.friction or raised <= body.friction + 1e-6:
         return
     note = f"friction: {hold.body} {body.friction:.2f} -> {raised:.2f}"

@@ -12,15 +12,13 @@ from backend.motion.kinematics import Kinematics
 from backend.motion.trajectories import resample
 from backend.motion.world import World
 from backend.physics.checks import Checker, Window
-from backend.physics.controls import Controls
+from backend.physics.controls import SQUEEZE_STEPS, Controls
 from backend.physics.execute import Executor, Recording
 from backend.physics.predicates import Judge
 from mjcf_export.frames import Array
 
 _LIFTED = 0.03
 """A tcp this far (m) from where it grasped has taken the load off the support."""
-_SQUEEZE = 15
-"""Control steps after closing in which the squeeze builds up."""
 _OPEN_MARGIN = 0.25
 """Seconds a gripper may take to be open after its command."""
 
@@ -161,7 +159,7 @@ class _Run:
             *checker.shift(window, [hold.body, *others], window.begin),
             *checker.penetration(window),
         ]
-        closed = tick(hold.held) + _SQUEEZE
+        closed = tick(hold.held) + SQUEEZE_STEPS
         window, checker = self._advance("orientation", window.end, closed, hold)
         yield checker.orientation(window, hold)
         self._windows[f"closure {hold.body}"] = self._windows[f"orientation {hold.body}"]
