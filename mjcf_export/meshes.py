@@ -91,6 +91,8 @@ def _read_other(path: Path) -> TriangleMesh:
         mesh = scene.to_mesh()
     except Exception as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error
+    if not len(mesh.faces):
+        raise ValueError("no triangles in it")
     return TriangleMesh(np.asarray(mesh.vertices, dtype=np.float64), np.asarray(mesh.faces, dtype=np.int64))
 
 
