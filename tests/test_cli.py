@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from film import SHARED
 from small_demo import write_small_demo
 
 from backend import cli
@@ -19,7 +20,7 @@ from backend.documents.verdict import Substitution
 from mjcf_export.errors import InputError
 
 COMMAND = Path(sys.executable).with_name("real2gym")
-OPEN50 = Path("/work/shared/data/lerobot_open50")
+OPEN50 = SHARED / "lerobot_open50"
 
 
 def real2gym(*words: object, **options: object) -> subprocess.CompletedProcess[str]:

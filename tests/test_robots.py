@@ -6,6 +6,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
+from film import SHARED
 
 from mjcf_export.errors import InputError, MissingError
 from mjcf_export.frames import Array, rotation_about, transform
@@ -15,7 +16,7 @@ from mjcf_export.robots import RobotModel, attach_robot, compile_robot, known_ro
 from mjcf_export.scene import Pose
 
 NAMED = ("fr3_robotiq_2f85", "fr3_hand", "panda_hand", "panda_robotiq_2f85", "ur5e_robotiq_2f85")
-DROID = Path("/work/shared/data/droid_urdf")
+DROID = SHARED / "droid_urdf"
 
 
 def world(*robots: tuple[str, RobotModel, Pose]) -> mujoco.MjSpec:

@@ -6,6 +6,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from tabletop import BLOCK, VIEWS, K, make_tabletop, truth_scene
 
 from backend.documents.motion import Motion
 from backend.documents.observations import Masks, Observations, ObservedObject, Track
@@ -21,7 +22,6 @@ from backend.reconstruct.vanishing import Usual, attitude, line_segments, lookin
 from backend.substitutions import substitutions_of
 from mjcf_export.scene import Box, Cylinder, Scene
 from mjcf_export.shapes import cavity, extents
-from tests.tabletop import BLOCK, VIEWS, K, make_tabletop, truth_scene
 
 VIEW = "ext1"
 CUP_WIDTH = 0.092
