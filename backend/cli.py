@@ -13,14 +13,14 @@ from typing import Any, NoReturn
 
 from backend.documents.diagnosis import GATING, Diagnosis
 from backend.documents.envelope import Envelope
-from backend.documents.run import RunFolder, RunRecord
+from backend.documents.run import Progress, RunFolder, RunRecord, unseen
 from backend.documents.verdict import Verdict
 from backend.progress import print_account, quiet_stdout, stage_display
+from backend.sources import PACKAGE_ROOT, PACKAGES
 from mjcf_export.document import FULL, full_disk
 from mjcf_export.errors import InputError, MissingError, Real2GymError
 
-EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "block_into_cup"
-PACKAGES = {"backend", "mjcf_export", "blender_addon"}
+EXAMPLE = PACKAGE_ROOT / "examples" / "block_into_cup"
 DEBUG = "REAL2GYM_DEBUG"
 INTERRUPTED = 130
 
@@ -81,7 +81,7 @@ def machine_fault(error: Exception) -> MissingError | None:
 def described(error: Exception) -> str:
     """Kind, text and the place in the product's own code."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if PACKAGES & set(Path(frame.filename).parts)]
+    own = [frame for frame in frames if set(PACKAGES) & set(Path(frame.filename).parts)]
     place = (own or frames)[-1]
     where = f"{Path(place.filename).name}:{place.lineno}"
     return f"{type(error).__name__}: {error} ({where}; {DEBUG}=1 shows the whole traceback)"
@@ -193,9 +193,9 @@ def drive(
     from backend.stages import verdict_of
     from backend.substitutions import substitutions_of
 
-    with stage_display(STAGE_NAMES[: STAGE_NAMES.index(until) + 1], hidden=arguments.json) as progress:
-        ran = Pipeline(run, options).execute(until, progress, only=only)
     until_now = STAGE_NAMES[: STAGE_NAMES.index(until) + 1]
+    with stage_display(until_now, hidden=arguments.json) as progress:
+        ran = Pipeline(run, options).execute(until, progress, only=only)
     verdict = verdict_of(run) if "validate" in until_now else None
     outputs: dict[str, Any] = {"ran": ", ".join(ran) or "nothing: every stage is up to date", "run": str(run.root)}
     if "export" in until_now:
@@ -273,10 +273,10 @@ def run_bench(arguments: argparse.Namespace) -> Envelope:
     )
 
 
-def silent_unless(arguments: argparse.Namespace) -> Callable[[float, str], None]:
+def silent_unless(arguments: argparse.Namespace) -> Progress:
     """Progress lines on stderr unless JSON was asked for."""
     if arguments.json:
-        return lambda fraction, text: None
+        return unseen
     return lambda fraction, text: print(f"[{fraction:4.0%}] {text}", file=sys.stderr, flush=True)
 
 

@@ -2,13 +2,14 @@
 
 import ctypes
 import os
-import re
 import shutil
 import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal
+
+from packaging.requirements import Requirement
 
 from mjcf_export.document import ROOM, Record
 from mjcf_export.errors import InputError, Real2GymError
@@ -49,14 +50,9 @@ def examine() -> list[Finding]:
 
 def required_packages() -> Iterator[str]:
     """Names of the distributions that the installed product asks for on this Python, extras left out."""
-    newer = sys.version_info >= (3, 13)
-    for line in requires("real2gym") or []:
-        name, _, marker = line.partition(";")
-        if "extra ==" in marker or ("python_version <" in marker and newer):
-            continue
-        if "python_version >=" in marker and not newer:
-            continue
-        yield re.split(r"[<>=!~\[\s(]", name.strip(), maxsplit=1)[0]
+    for requirement in map(Requirement, requires("real2gym") or []):
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+            yield requirement.name
 
 
 def _packages() -> list[Finding]:

@@ -6,6 +6,7 @@ from typing import Any
 import bpy
 import numpy as np
 
+from mjcf_export.colour import to_linear, to_srgb
 from mjcf_export.document import atomic_path, resolve_inside, write_atomically
 from mjcf_export.scene import Material
 
@@ -16,13 +17,13 @@ Color = tuple[float, float, float]
 
 def linear(color: Color) -> Color:
     """Scene-linear values of an sRGB colour."""
-    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color)
+    red, green, blue = to_linear(np.array(color)).tolist()
     return red, green, blue
 
 
 def srgb(color: Color) -> Color:
     """SRGB of scene-linear values."""
-    red, green, blue = (12.92 * c if c <= 0.0031308 else 1.055 * c ** (1 / 2.4) - 0.055 for c in color)
+    red, green, blue = to_srgb(np.array(color)).tolist()
     return red, green, blue
 
 

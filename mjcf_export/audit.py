@@ -9,6 +9,7 @@ from mjcf_export import audit_files, audit_geometry, audit_shapes, audit_state
 from mjcf_export.errors import InputError, Real2GymError
 from mjcf_export.export import build_spec, compile_spec
 from mjcf_export.findings import Finding, error
+from mjcf_export.quiet import no_log_file
 from mjcf_export.scene import Scene
 
 __all__ = ["Finding", "audit_model", "audit_scene", "errors_only"]
@@ -41,14 +42,12 @@ def audit_model(xml: Path) -> list[Finding]:
         ElementTree.parse(xml)
     except ElementTree.ParseError as problem:
         return [error("load", xml.name, f"not well-formed XML: {problem}")]
-    mujoco.set_mju_user_warning(lambda message: None)  # else MuJoCo leaves MUJOCO_LOG.TXT where the user stands
     try:
-        spec, written = (mujoco.MjSpec.from_file(str(xml)) for _ in range(2))
-        model = spec.compile()
+        with no_log_file():
+            spec, written = (mujoco.MjSpec.from_file(str(xml)) for _ in range(2))
+            model = spec.compile()
     except ValueError as problem:
         return [audit_files.load_failure(xml, str(problem))]
-    finally:
-        mujoco.set_mju_user_warning(None)
     findings = audit_files.check(xml, written, model)
     if any(finding.check == "nan" for finding in findings):
         return findings

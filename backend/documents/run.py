@@ -10,6 +10,15 @@ Progress = Callable[[float, str], None]
 """Called by long work with the fraction done (0..1) and a short message."""
 
 
+def part_of(progress: Progress, low: float, high: float) -> Progress:
+    """Progress of a part of the work, from `low` to `high` of the whole."""
+    return lambda fraction, message: progress(low + (high - low) * fraction, message)
+
+
+def unseen(fraction: float, message: str) -> None:
+    """Progress too fine to show."""
+
+
 class StageRecord(Record):
     """One stage's last outcome. `inputs` is the hash that decides whether it must run again."""
 

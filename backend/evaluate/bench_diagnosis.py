@@ -1,26 +1,25 @@
 """The diagnosis bench: one thing spoiled a case; is the right question named, and does correction recover it?"""
 
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from backend.demos import load_demonstration, save_demonstration
+from backend.demos import load_demonstration
 from backend.documents.demonstration import Demonstration
-from backend.documents.diagnosis import Diagnosis
-from backend.documents.motion import Motion
-from backend.documents.observations import Masks, Observations
-from backend.documents.run import Progress, RunFolder
+from backend.documents.run import Progress, RunFolder, part_of, unseen
 from backend.evaluate import reconstruction_scores as scores
 from backend.evaluate.bench_reconstruction import MAX_POSITION_MM, MAX_SIZE_PCT
 from backend.evaluate.spoiled import GROWTH, IN_DEMONSTRATION, IN_SCENE, SHIFT, TURN
 from backend.evaluate.worlds.make import demo_folder, make_worlds, truth_folder
 from backend.perception import observe
-from backend.reconstruct import correct, diagnose, reconstruct
-from backend.reconstruct.correction import blamed
+from backend.reconstruct import reconstruct
+from backend.reconstruct.case import Case
+from backend.reconstruct.correction import blamed, corrected
+from backend.reconstruct.diagnosis import examine
+from backend.reconstruct.surroundings import table_name
 from mjcf_export.document import load_arrays
 from mjcf_export.errors import Real2GymError
 from mjcf_export.frames import transform
@@ -51,32 +50,6 @@ class Errors:
         return 1000 * self.position <= MAX_POSITION_MM and 100 * self.size <= MAX_SIZE_PCT
 
 
-@dataclass
-class Trial:
-    """A demonstration perceived and reconstructed."""
-
-    demo: Demonstration
-    observations: Observations
-    masks: Masks
-    scene: Scene
-    folder: Path
-    motion: Motion
-    arrays: dict[str, Any]
-
-    def diagnosis(self) -> Diagnosis:
-        """The five questions about the reconstruction as it is."""
-        return diagnose(
-            self.demo, self.observations, self.masks, self.scene, self.folder, self.motion, self.arrays, _silent
-        )
-
-    def corrected(self) -> tuple[Scene, Diagnosis, int]:
-        """The scene after the correction loop, its diagnosis and how many corrections were kept."""
-        scene, diagnosis, ledger = correct(
-            self.demo, self.observations, self.masks, self.scene, self.folder, self.motion, dict(self.arrays), _silent
-        )
-        return scene, diagnosis, sum(row.kept for row in ledger)
-
-
 def bench(
     worlds: Path = Path("runs/worlds"),
     count: int | None = None,
@@ -97,59 +70,57 @@ def bench(
         progress: called with the fraction done and a message.
     """
     cases = [(world, kind) for world in WORLDS for kind in KINDS][:count]
-    make_worlds(worlds, names=tuple(dict.fromkeys(world for world, _ in cases)), progress=_within(progress, 0.0, 0.2))
-    clean: dict[str, Trial] = {}
+    make_worlds(worlds, names=tuple(dict.fromkeys(world for world, _ in cases)), progress=part_of(progress, 0.0, 0.2))
+    clean: dict[str, Case] = {}
     rows = []
     with tempfile.TemporaryDirectory() as home:
         for index, (world, kind) in enumerate(cases):
             progress(0.2 + 0.8 * index / len(cases), f"{world}: {kind}")
             folder = Path(home) / world / kind.replace(" ", "_")
             try:
-                trial, subject = spoiled_trial(worlds, world, kind, folder, clean, np.random.default_rng(index))
-                rows.append(row_of(trial, subject, worlds, world, kind))
+                case, subject = spoiled_case(worlds, world, kind, folder, clean, np.random.default_rng(index))
+                rows.append(row_of(case, subject, worlds, world, kind))
             except Real2GymError as error:
                 rows.append({"world": world, "kind": kind, "named": False, "recovered": False, "said": str(error)})
     return summary(rows)
 
 
-def spoiled_trial(
-    worlds: Path, world: str, kind: str, folder: Path, clean: dict[str, Trial], rng: np.random.Generator
-) -> tuple[Trial, str]:
+def spoiled_case(
+    worlds: Path, world: str, kind: str, folder: Path, clean: dict[str, Case], rng: np.random.Generator
+) -> tuple[Case, str]:
     """The reconstruction of a spoiled case, and what was spoiled; `clean` keeps unspoiled ones by world."""
     demo = load_demonstration(demo_folder(worlds, world))
     if kind in IN_DEMONSTRATION:
         spoiled, subject = IN_DEMONSTRATION[kind](demo, rng)
-        save_demonstration(spoiled, folder)
-        return _tried(load_demonstration(folder / "demo.json"), folder, refine=kind != "camera off"), subject
+        return _tried(spoiled, folder, refine=kind != "camera off"), subject
     if world not in clean:
         clean[world] = _tried(demo, folder.parent / "clean", refine=True)
-    base = clean[world]
-    scene, subject = IN_SCENE[kind](base.scene, rng)
-    return Trial(base.demo, base.observations, base.masks, scene, base.folder, base.motion, base.arrays), subject
+    scene, subject = IN_SCENE[kind](clean[world].scene, rng)
+    return clean[world].with_scene(scene), subject
 
 
-def _tried(demo: Demonstration, folder: Path, *, refine: bool) -> Trial:
+def _tried(demo: Demonstration, folder: Path, *, refine: bool) -> Case:
     run = RunFolder(folder)
     run.scene_folder.mkdir(parents=True, exist_ok=True)
-    observations, masks = observe(demo, _silent)
-    scene, motion, arrays = reconstruct(demo, observations, masks, run.scene_folder, _silent, refine_cameras=refine)
-    return Trial(demo, observations, masks, scene, run.scene_folder, motion, arrays)
+    observations, masks = observe(demo, unseen)
+    scene, motion, arrays = reconstruct(demo, observations, masks, run.scene_folder, unseen, refine_cameras=refine)
+    return Case.of(demo, observations, masks, scene, run.scene_folder, motion, arrays)
 
 
-def row_of(trial: Trial, subject: str, worlds: Path, world: str, kind: str) -> dict[str, Any]:
+def row_of(case: Case, subject: str, worlds: Path, world: str, kind: str) -> dict[str, Any]:
     """One line of the table."""
-    before = errors_of(trial, trial.scene, worlds, world)
-    diagnosis = trial.diagnosis()
+    before = errors_of(case, worlds, world)
+    diagnosis = examine(case, unseen)
     said = blamed(diagnosis)
-    scene, after, kept = trial.corrected()
-    left = errors_of(trial, scene, worlds, world)
+    mended, after, ledger = corrected(case, diagnosis, unseen)
+    left = errors_of(mended, worlds, world)
     if subject:
         named = said == ("camera" if kind == "camera off" else "placement", subject)
     else:
         named = diagnosis.blocks_physics != before.small(kind)
     return {
         "world": world, "kind": kind, "spoiled": subject, "said": " ".join(map(str, said or ("nothing",))),
-        "named": named, "corrections": kept, "right_before": before.small(kind),
+        "named": named, "corrections": sum(row.kept for row in ledger), "right_before": before.small(kind),
         "recovered": left.small(kind) and not after.blocks_physics,
         "position_mm": [round(1000 * e.position, 1) for e in (before, left)],
         "size_pct": [round(100 * e.size, 1) for e in (before, left)],
@@ -158,25 +129,25 @@ def row_of(trial: Trial, subject: str, worlds: Path, world: str, kind: str) -> d
     }  # fmt: skip
 
 
-def errors_of(trial: Trial, scene: Scene, worlds: Path, world: str) -> Errors:
+def errors_of(case: Case, worlds: Path, world: str) -> Errors:
     """The worst errors of a scene against the hidden truth; infinite where an object is missing."""
     folder = truth_folder(worlds, world)
     truth = Scene.load(folder / SCENE_FILE)
     poses = load_arrays(folder / "poses.npz")
-    found = {body.name: body for body in scene.bodies}
+    found = {body.name: body for body in case.scene.bodies}
     position, size = [], []
-    for item in trial.demo.objects:
-        if set(item.roles) == {"support"} and item.name == "table":
+    for item in case.demo.objects:
+        if item.name == table_name(case.demo):
             continue
         if item.name not in found:
             return Errors(float("inf"), float("inf"), float("inf"), float("inf"))
         row = poses[f"body/{item.name}"][0]
         wanted = scores.placed(truth.body(item.name), folder, transform(row[:3], row[3:]))
-        given = scores.placed(found[item.name], trial.folder)
+        given = scores.placed(found[item.name], case.folder)
         position.append(scores.position_error(wanted, given))
         size.append(scores.size_error(wanted, given))
     cameras = {camera.name: camera for camera in truth.cameras}
-    off = [scores.camera_error(cameras[camera.name], camera) for camera in scene.cameras]
+    off = [scores.camera_error(cameras[camera.name], camera) for camera in case.scene.cameras]
     return Errors(max(position), max(size), max(o[0] for o in off), max(o[1] for o in off))
 
 
@@ -199,11 +170,3 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "met": figures["named_right_pct"] >= NAMED_PCT and figures["recovered_pct"] >= RECOVERED_PCT,
         "details": rows,
     }
-
-
-def _silent(_fraction: float, _text: str) -> None:
-    return None
-
-
-def _within(progress: Progress, low: float, high: float) -> Callable[[float, str], None]:
-    return lambda fraction, text: progress(low + (high - low) * fraction, text)

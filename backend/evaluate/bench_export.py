@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from backend.documents.run import Progress
 from backend.evaluate.bench_meshes import bench_meshes
 from mjcf_export.cavities import open_fraction
 from mjcf_export.collision import collision_pieces
@@ -23,7 +24,6 @@ from mjcf_export.meshes import load_mesh, read_mesh, write_mesh
 from mjcf_export.scene import Body, Mesh, Scene
 from mjcf_export.triangles import TriangleMesh
 
-Report = Callable[[float, str], None]
 MAX_TIME = 0.5
 MIN_OPEN = 90.0
 GOALS = {
@@ -54,7 +54,7 @@ def bench(
     worlds: Path | None = None,
     count: int | None = None,
     robot: str | None = None,
-    progress: Report = lambda done, message: None,
+    progress: Progress = lambda done, message: None,
 ) -> dict[str, Any]:
     """Export every bench mesh with both exporters.
 

@@ -2,13 +2,13 @@
 
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import mujoco
 import numpy as np
 
+from backend.documents.run import Progress
 from backend.documents.verdict import Criteria
 from backend.motion.planner import Pick, plan_pick_place
 from backend.motion.world import World
@@ -20,23 +20,17 @@ from mjcf_export.export import export_scene
 from mjcf_export.frames import Array, transform
 from mjcf_export.scene import SCENE_FILE, Body, Box, Lathe, Pose, Predicate, Robot, Scene, Task
 
-Report = Callable[[float, str], None]
 GOAL = 0.90
 REPEATS = 15
 _TURN = 60
 """Control steps that one side makes before the other has its turn."""
 
 
-def run() -> dict[str, Any]:
-    """The whole bench; see `bench`."""
-    return bench()
-
-
 def bench(
     worlds: Path | None = None,
     count: int | None = None,
     robot: str | None = None,
-    progress: Report = lambda done, message: None,
+    progress: Progress = lambda done, message: None,
 ) -> dict[str, Any]:
     """A planned pick-and-place is executed and stepped raw in short turns; the best time of every turn counts.
 

@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from backend.documents.demonstration import Demonstration
 from backend.documents.motion import Motion
 from backend.documents.observations import Masks
-from backend.documents.run import RunFolder
+from backend.documents.run import Progress, RunFolder
 from backend.documents.verdict import Verdict
 from backend.evaluate import reconstruction_scores as scores
 from backend.evaluate.worlds.make import demo_folder, make_worlds, truth_folder
@@ -21,7 +20,6 @@ from mjcf_export.errors import Real2GymError
 from mjcf_export.frames import rays, transform
 from mjcf_export.scene import SCENE_FILE, Scene
 
-Report = Callable[[float, str], None]
 MAX_POSITION_MM, MAX_SIZE_PCT, MAX_RADIUS_MM, MAX_CAMERA_MM = 10.0, 8.0, 3.0, 0.001
 ACCEPTED_SHARE, RETARGETED_SHARE = 10 / 12, 7 / 12
 
@@ -30,7 +28,7 @@ def bench(
     worlds: Path = Path("runs/worlds"),
     count: int | None = None,
     robot: str | None = None,
-    progress: Report = lambda done, message: None,
+    progress: Progress = lambda done, message: None,
     names: tuple[str, ...] | None = None,
 ) -> dict[str, Any]:
     """Make the worlds that are missing, run the product up to its verdict on each, and score it.

@@ -1,13 +1,12 @@
 """The benches by name. Each measures the product beside its baseline in the same run."""
 
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from backend.documents.run import Progress
 from mjcf_export.errors import InputError
 
-Report = Callable[[float, str], None]
 MODULES = {
     "make-worlds": "backend.evaluate.worlds",
     "reconstruction": "backend.evaluate.bench_reconstruction",
@@ -17,7 +16,7 @@ MODULES = {
 }
 
 
-def run_bench(name: str, worlds: Path, count: int | None, robot: str | None, progress: Report) -> dict[str, Any]:
+def run_bench(name: str, worlds: Path, count: int | None, robot: str | None, progress: Progress) -> dict[str, Any]:
     """Figures, goals and details of the bench `name`.
 
     Args:

@@ -1,13 +1,13 @@
 """Demonstrations and reconstructions with one thing wrong in each, for measuring what diagnosis is worth."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from backend.documents.demonstration import Demonstration, DemoObject, Prompt, ViewTrust
 from backend.reconstruct.resize import scaled
 from mjcf_export.frames import Array, rotation_about
-from mjcf_export.scene import Pose, Scene
+from mjcf_export.scene import Body, Pose, Scene
 
 TURN = np.radians(2.0)
 SHIFT = 0.02
@@ -45,13 +45,12 @@ def prompts_loose(demo: Demonstration, rng: np.random.Generator) -> tuple[Demons
         if prompt.box is None:
             return prompt
         view = demo.view(prompt.view)
-        wide, high = 2 * view.intrinsics[0][2], 2 * view.intrinsics[1][2]  # type: ignore[index]
-        x0, y0, x1, y1 = prompt.box
-        aside = ASIDE * np.array([x1 - x0, y1 - y0]) * rng.choice((-1.0, 1.0), size=2)
-        low = np.array([x0, y0]) - LOOSE * np.array([x1 - x0, y1 - y0]) + aside
-        high_corner = np.array([x1, y1]) + LOOSE * np.array([x1 - x0, y1 - y0]) + aside
-        low, top = np.maximum(low, 0), np.minimum(high_corner, (np.floor(wide) - 2, np.floor(high) - 2))
-        return prompt.model_copy(update={"box": (float(low[0]), float(low[1]), float(top[0]), float(top[1]))})
+        last = np.floor(2 * np.array(view.intrinsics)[:2, 2]) - 2
+        first, second = np.array(prompt.box).reshape(2, 2)
+        aside = ASIDE * (second - first) * rng.choice((-1.0, 1.0), size=2)
+        low = np.maximum(first - LOOSE * (second - first) + aside, 0)
+        high = np.minimum(second + LOOSE * (second - first) + aside, last)
+        return prompt.model_copy(update={"box": (*low.tolist(), *high.tolist())})
 
     return _with_prompts(demo, lambda item: tuple(loosened(prompt) for prompt in item.prompts)), ""
 
@@ -74,10 +73,14 @@ def _with_prompts(demo: Demonstration, change: Callable[[DemoObject], tuple[Prom
     return demo.model_copy(update={"objects": objects})
 
 
+def _chosen(bodies: Sequence[Body], rng: np.random.Generator) -> Body:
+    objects = [body for body in bodies if set(body.roles) - {"support"}]
+    return objects[int(rng.integers(len(objects)))]
+
+
 def object_resized(scene: Scene, rng: np.random.Generator) -> tuple[Scene, str]:
     """One object 8 % larger or smaller; and which."""
-    movable = [body for body in scene.bodies if set(body.roles) - {"support"} and body.shape.kind != "mesh"]
-    body = movable[int(rng.integers(len(movable)))]
+    body = _chosen([body for body in scene.bodies if body.shape.kind != "mesh"], rng)
     factor = 1 + GROWTH * float(rng.choice((-1.0, 1.0)))
     shape = scaled(body.shape, (factor, factor, factor))
     return scene.replace_body(body.model_copy(update={"shape": shape})), body.name
@@ -85,8 +88,7 @@ def object_resized(scene: Scene, rng: np.random.Generator) -> tuple[Scene, str]:
 
 def object_moved(scene: Scene, rng: np.random.Generator) -> tuple[Scene, str]:
     """One object 2 cm aside on its support; and which."""
-    movable = [body for body in scene.bodies if set(body.roles) - {"support"}]
-    body = movable[int(rng.integers(len(movable)))]
+    body = _chosen(scene.bodies, rng)
     pose = body.pose.matrix.copy()
     pose[:2, 3] += SHIFT * _direction(rng, 2)
     return scene.replace_body(body.model_copy(update={"pose": Pose.from_matrix(pose)})), body.name

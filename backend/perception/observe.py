@@ -1,13 +1,13 @@
 """The stage: from a demonstration to observations and masks."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from backend.documents.demonstration import Demonstration, DemoObject, Prompt
 from backend.documents.observations import Hold, Mask, Masks, Observations, ObservedObject, Track
-from backend.documents.run import Progress
+from backend.documents.run import Progress, part_of, unseen
 from backend.perception import sam2_tracker
 from backend.perception.embedded import Guide, Start, begin, departs, follow, roam, stay, union
 from backend.perception.footage import Footage, ViewFootage, gather
@@ -45,7 +45,7 @@ def observe(demo: Demonstration, progress: Progress, provider: str = "auto") -> 
         MissingError: `sam2` was asked for and is not installed or configured.
     """
     tracker = _tracker(provider)
-    footage = gather(demo, _part(progress, 0.0, 0.3))
+    footage = gather(demo, part_of(progress, 0.0, 0.3))
     notes = list(footage.notes)
     seeds = _prompted(demo, footage)
     objects = [_start(footage, seed, strict=True) for seed in seeds]
@@ -62,9 +62,9 @@ def observe(demo: Demonstration, progress: Progress, provider: str = "auto") -> 
             "give `objects` with a box in `prompts` in demo.json" + (f" ({'; '.join(notes)})" if notes else "")
         )
     if tracker is None:
-        _follow_embedded(footage, objects, _part(progress, 0.4, 1.0))
+        _follow_embedded(footage, objects, part_of(progress, 0.4, 1.0))
     else:
-        _follow_learned(footage, objects, tracker, _part(progress, 0.4, 1.0))
+        _follow_learned(footage, objects, tracker, part_of(progress, 0.4, 1.0))
     progress(1.0, f"{len(objects)} objects followed")
     return _documents(footage, objects, notes, tracker)
 
@@ -175,9 +175,9 @@ def _follow_embedded(footage: Footage, objects: list[_Object], progress: Progres
             progress(done / total, f"{name}: following {item.seed.name}")
             start, guide = item.starts[name], known[item.seed.name][name]
             if view.static:
-                item.tracks[name] = follow(view.images, start, view.robot, guide, fixed, _silent)
+                item.tracks[name] = follow(view.images, start, view.robot, guide, fixed, unseen)
             else:
-                item.tracks[name] = roam(view.images, start, view.robot, _silent)
+                item.tracks[name] = roam(view.images, start, view.robot, unseen)
             done += 1
         done = (list(footage.views).index(name) + 1) * len(objects)
 
@@ -185,7 +185,7 @@ def _follow_embedded(footage: Footage, objects: list[_Object], progress: Progres
 def _follow_learned(footage: Footage, objects: list[_Object], tracker: Sam2Tracker, progress: Progress) -> None:
     for number, (name, view) in enumerate(footage.views.items()):
         targets = [item.seed.targets[name] for item in objects if name in item.seed.targets]
-        share = _part(progress, number / len(footage.views), (number + 1) / len(footage.views))
+        share = part_of(progress, number / len(footage.views), (number + 1) / len(footage.views))
         for track_name, result in tracker.track(view.images, targets, view.robot, share).items():
             next(item for item in objects if item.seed.name == track_name).tracks[name] = result
 
@@ -240,12 +240,3 @@ def _track(view: str, result: TrackResult) -> Track:
         lost=tuple(result.lost),
         recovered=tuple(result.recovered),
     )
-
-
-def _part(progress: Progress, low: float, high: float) -> Callable[[float, str], None]:
-    """Progress of a part of the work, from `low` to `high` of the whole."""
-    return lambda fraction, message: progress(low + (high - low) * fraction, message)
-
-
-def _silent(fraction: float, message: str) -> None:
-    """Progress too fine to show."""

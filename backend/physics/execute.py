@@ -1,7 +1,5 @@
 """Native execution: actuators, friction and gravity only. After the initial state nothing writes a position."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +10,7 @@ from backend.motion.world import SIDES, World
 from backend.physics.contacts import ContactRecorder, Contacts
 from backend.physics.controls import Controls
 from mjcf_export.frames import Array, quaternion_matrix
+from mjcf_export.quiet import no_log_file
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ class Executor:
         take_qpos, take_qvel, take_xpos, take_xquat, take_site_xpos, take_site_xmat = (
             view.tobytes for view in self._views()
         )
-        with _quiet():
+        with no_log_file():
             for tick in range(self.tick, min(until, self.controls.steps)):
                 ctrl[:] = controls[tick]
                 for label in marks.get(tick, ()):
@@ -172,13 +171,3 @@ class Executor:
 
 
 _WARNINGS = {int(kind): name for name, kind in mujoco.mjtWarning.__members__.items()}
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep MuJoCo from writing a log file into the working folder; its counters still count."""
-    mujoco.set_mju_user_warning(lambda message: None)
-    try:
-        yield
-    finally:
-        mujoco.set_mju_user_warning(None)

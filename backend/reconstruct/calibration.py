@@ -58,11 +58,6 @@ def robot_arrays(states: Mapping[str, RobotStates]) -> dict[str, Array]:
     return arrays
 
 
-def robot_arrays_of(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The robots' part of a motion's arrays."""
-    return {key: value for key, value in arrays.items() if not key.startswith("object/")}
-
-
 def moved_by(lens: Lens, twist: Array) -> Lens:
     """The lens turned by `twist[:3]` (radians) about its own axes and shifted by `twist[3:]` (metres) along them."""
     pose = lens.pose.copy()

@@ -11,10 +11,10 @@ from backend.documents.motion import Event, Motion
 from backend.documents.observations import Masks, Observations
 from backend.reconstruct.evidence import Outline, Window, gather
 from backend.reconstruct.lens import Lens
-from backend.reconstruct.metrology import Grip, assign_holds, rest_windows
+from backend.reconstruct.metrology import Grip, assign_holds
 from backend.reconstruct.pictures import Pictures
 from backend.reconstruct.silhouettes import shape_parts
-from backend.reconstruct.spans import Span, carried_spans, span_windows
+from backend.reconstruct.spans import Span, carried_spans, resting
 from backend.reconstruct.surroundings import table_name
 from backend.reconstruct.tracks import pose_matrix
 from mjcf_export.frames import Array
@@ -80,9 +80,7 @@ class Case:
 
     def windows(self, name: str) -> list[Window]:
         """When an object rests."""
-        if name in self.spans:
-            return span_windows(self.spans[name], np.array(self.observations.times[self.spans[name].view]))
-        return rest_windows(name, self.grips, self.end)
+        return resting(name, self.spans, self.grips, self.observations, self.end)
 
     def first_taken(self, name: str) -> float:
         """When an object first leaves its place, seconds; infinite when it never does."""

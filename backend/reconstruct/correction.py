@@ -7,7 +7,7 @@ from backend.documents.demonstration import Demonstration
 from backend.documents.diagnosis import FIX_ORDER, Answer, Correction, Diagnosis, Keyframe, Question
 from backend.documents.motion import Motion
 from backend.documents.observations import Masks, Observations
-from backend.documents.run import Progress
+from backend.documents.run import Progress, part_of, unseen
 from backend.reconstruct import hypotheses
 from backend.reconstruct.case import Case
 from backend.reconstruct.diagnosis import examine
@@ -58,7 +58,15 @@ def correct(
         The corrected scene, its diagnosis, and every round that was tried, kept or not.
     """
     case = Case.of(demo, observations, masks, scene, scene_folder, motion, arrays)
-    diagnosis = examine(case, _within(progress, 0.0, 0.4))
+    diagnosis = examine(case, part_of(progress, 0.0, 0.4))
+    case, diagnosis, ledger = corrected(case, diagnosis, part_of(progress, 0.4, 0.95))
+    arrays.update(case.arrays)
+    progress(1.0, f"{sum(row.kept for row in ledger)} of {len(ledger)} corrections kept")
+    return case.scene, diagnosis, ledger
+
+
+def corrected(case: Case, diagnosis: Diagnosis, progress: Progress) -> tuple[Case, Diagnosis, list[Correction]]:
+    """The case after the loop, its diagnosis and every round tried, from a case and its diagnosis."""
     ledger: list[Correction] = []
     tried: set[Tried] = set()
     while len(ledger) < ROUNDS:
@@ -68,20 +76,18 @@ def correct(
         question, frame, answer, (kind, hypothesis) = chosen
         subject = answer.subject or ""
         tried.add((kind, subject))
-        progress(0.4 + 0.55 * len(ledger) / ROUNDS, f"{kind} of {subject}")
+        progress(len(ledger) / ROUNDS, f"{kind} of {subject}")
         change = hypothesis(case, subject, frame.event)
         if change is None:
             continue
         trial = case.with_scene(change.scene, change.arrays)
-        after = examine(trial, _silent)
+        after = examine(trial, unseen)
         row = judge(len(ledger) + 1, question, frame, subject, (kind, change.text), (diagnosis, after))
         ledger.append(row)
         if row.kept:
             case, diagnosis = trial, after
             tried = {item for item in tried if item[1] != subject or item[0] == kind}
-    arrays.update(case.arrays)
-    progress(1.0, f"{sum(row.kept for row in ledger)} of {len(ledger)} corrections kept")
-    return case.scene, diagnosis, ledger
+    return case, diagnosis, ledger
 
 
 def _next(diagnosis: Diagnosis, tried: set[Tried]) -> tuple[Question, Keyframe, Answer, Hypothesis] | None:
@@ -154,14 +160,6 @@ def judge(
         change=change[1], before=round(before, 3), after=round(after, 3), unit=unit, kept=improved and not worse,
         reason=reason,
     )  # fmt: skip
-
-
-def _silent(_fraction: float, _text: str) -> None:
-    return None
-
-
-def _within(progress: Progress, low: float, high: float) -> Progress:
-    return lambda fraction, text: progress(low + (high - low) * fraction, text)
 
 
 def blamed(diagnosis: Diagnosis) -> tuple[Question, str | None] | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backend.reconstruct.calibration import refine_on_objects_of, refine_on_robot, robot_arrays_of
+from backend.reconstruct.calibration import refine_on_objects_of, refine_on_robot
 from backend.reconstruct.case import Case
 from backend.reconstruct.evidence import Outline
 from backend.reconstruct.fitting import POSE_SCALE, minimise
@@ -39,7 +39,7 @@ def move_camera(case: Case, view: str) -> Change | None:
     moved = lens
     if case.scene.robots:
         with Stage(case.scene.model_copy(update={"bodies": (), "materials": (), "lights": ()}), case.folder) as stage:
-            moved = refine_on_robot(lens, stage, robot_arrays_of(case.arrays), case.pictures).lens
+            moved = refine_on_robot(lens, stage, case.posed(), case.pictures).lens
     if moved is lens:
         seen = [
             (outline, case.parts(body), case.pose(body, _middle(case, body, outline.window)))

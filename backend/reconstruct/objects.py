@@ -12,7 +12,7 @@ from backend.reconstruct.evidence import Outline, Window, gather
 from backend.reconstruct.families import Family, family_prior
 from backend.reconstruct.fitting import Candidate, Extra, Support, choose, fit_family
 from backend.reconstruct.lens import Lens
-from backend.reconstruct.metrology import Grip, grip_residuals, held_by_rim, rest_windows
+from backend.reconstruct.metrology import Grip, grip_residuals, held_by_rim
 from backend.reconstruct.pictures import Pictures
 from backend.reconstruct.placement import (
     STACKED,
@@ -24,7 +24,7 @@ from backend.reconstruct.placement import (
     rest_height,
 )
 from backend.reconstruct.rims import wall_of
-from backend.reconstruct.spans import Span, span_windows
+from backend.reconstruct.spans import Span, resting
 from backend.reconstruct.surroundings import table_name
 from mjcf_export.document import Provenance
 from mjcf_export.frames import Array
@@ -68,10 +68,11 @@ class Sources:
 
     def windows(self, name: str) -> list[Window]:
         """When an object rests."""
-        if name in self.spans:
-            span = self.spans[name]
-            return span_windows(span, np.array(self.observations.times[span.view]))
-        return rest_windows(name, self.grips, self.end)
+        return resting(name, self.spans, self.grips, self.observations, self.end)
+
+    def outlines(self, name: str) -> list[Outline]:
+        """An object's fused outlines over its windows of rest, in every view that saw it."""
+        return gather(name, self.windows(name), self.lenses, self.observations, self.masks)
 
     def size(self, name: str) -> Array | None:
         """Extents the user knows, `(3,)` with NaN where unknown; None when none is."""
@@ -120,7 +121,7 @@ def fit_objects(
     notes: list[str] = []
     outlines: dict[str, list[Outline]] = {}
     for item in sources.handled():
-        seen = gather(item.name, sources.windows(item.name), sources.lenses, sources.observations, sources.masks)
+        seen = sources.outlines(item.name)
         if any(outline.window == 0 for outline in seen):
             outlines[item.name] = seen
         else:

@@ -4,7 +4,7 @@ The world then has Z along the support's normal, the support at z = 0, and X alo
 the sizes the user knows; without any it is assumed, and said so.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import cv2
@@ -272,12 +272,3 @@ def recentred(lens: Lens, origin: Array) -> Lens:
     pose = lens.pose.copy()
     pose[:2, 3] -= origin
     return lens.at(pose)
-
-
-def sizes_of(demo: Demonstration) -> Mapping[str, Array]:
-    """Known extents `(3,)` by object, NaN where unknown."""
-    return {
-        item.name: np.array([np.nan if value is None else value for value in item.size], dtype=np.float64)
-        for item in demo.objects
-        if item.size is not None and any(value is not None for value in item.size)
-    }

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from backend.documents.observations import Masks, Observations
 from backend.reconstruct.evidence import Window
+from backend.reconstruct.metrology import Grip, rest_windows
 from mjcf_export.frames import Array
 
 STRAY = 0.3
@@ -38,8 +39,7 @@ def carried_span(name: str, view: str, observations: Observations, masks: Masks)
     if key not in masks:
         return None
     count = observations.frames[view]
-    centres = mask_centres(key, count, masks)
-    areas = np.array([np.count_nonzero(masks.frame(key, frame)) for frame in range(count)])
+    centres, areas = mask_centres(key, count, masks)
     seen = np.flatnonzero(np.isfinite(centres[:, 0]))
     if len(seen) < 3:
         return None
@@ -60,14 +60,15 @@ def carried_span(name: str, view: str, observations: Observations, masks: Masks)
     return Span(view, rest, taken, last, None)
 
 
-def mask_centres(key: str, count: int, masks: Masks) -> Array:
-    """Centre `(u, v)` of an object's mask in every frame, NaN where it is not seen."""
-    centres = np.full((count, 2), np.nan)
+def mask_centres(key: str, count: int, masks: Masks) -> tuple[Array, npt.NDArray[np.int64]]:
+    """Centre `(u, v)` of an object's mask in every frame, NaN where it is not seen, and the mask's area in pixels."""
+    centres, areas = np.full((count, 2), np.nan), np.zeros(count, dtype=np.int64)
     for frame in range(count):
         rows, columns = np.nonzero(masks.frame(key, frame))
+        areas[frame] = len(rows)
         if len(rows) >= 12:
             centres[frame] = columns.mean(), rows.mean()
-    return centres
+    return centres, areas
 
 
 def _still_from(centres: Array, seen: npt.NDArray[np.intp], limit: float) -> int | None:
@@ -82,14 +83,17 @@ def _still_from(centres: Array, seen: npt.NDArray[np.intp], limit: float) -> int
     return first
 
 
-def span_windows(span: Span | None, times: Array) -> list[Window]:
-    """Windows of rest around a carry, in seconds."""
-    end = float(times[-1])
-    if span is None:
-        return [Window(0.0, end)]
+def resting(
+    name: str, spans: Mapping[str, Span], grips: Sequence[Grip], observations: Observations, end: float
+) -> list[Window]:
+    """When an object rests, in seconds: around its carry where one was read off the pictures, else around its holds."""
+    if name not in spans:
+        return rest_windows(name, grips, end)
+    span = spans[name]
+    times = observations.times[span.view]
     windows = [Window(0.0, float(times[span.rest]))]
     if span.settled is not None:
-        windows.append(Window(float(times[span.settled]), end))
+        windows.append(Window(float(times[span.settled]), float(times[-1])))
     return windows
 
 

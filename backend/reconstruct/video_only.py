@@ -10,7 +10,6 @@ from backend.documents.demonstration import Demonstration, View
 from backend.documents.motion import Event
 from backend.documents.observations import Masks, Observations
 from backend.documents.run import Progress
-from backend.reconstruct.evidence import gather
 from backend.reconstruct.families import family_prior
 from backend.reconstruct.lens import Lens
 from backend.reconstruct.objects import Ground, Sources, cavities_of, fit_objects
@@ -22,7 +21,6 @@ from backend.reconstruct.single_view import (
     below_horizon,
     family_for,
     recentred,
-    sizes_of,
     solve_camera,
 )
 from backend.reconstruct.spans import Span, carried_spans, mask_centres
@@ -85,14 +83,12 @@ def _chosen_view(demo: Demonstration, observations: Observations, masks: Masks) 
 
 
 def _standing(sources: Sources) -> list[Standing]:
-    sizes = sizes_of(sources.demo)
     standing = []
     for item in sources.handled():
-        seen = gather(item.name, sources.windows(item.name), sources.lenses, sources.observations, sources.masks)
-        first = tuple(outline for outline in seen if outline.window == 0)
+        first = tuple(outline for outline in sources.outlines(item.name) if outline.window == 0)
         if first:
             prior = family_prior(item.name, item.description, tuple(item.roles))
-            standing.append(Standing(item.name, family_for(prior), first, sizes.get(item.name)))
+            standing.append(Standing(item.name, family_for(prior), first, sources.size(item.name)))
     return standing
 
 
@@ -101,7 +97,7 @@ def _on_support(sources: Sources) -> tuple[Sources, list[str]]:
     lens = sources.lenses[0]
     floating = set()
     for item in sources.handled():
-        seen = gather(item.name, sources.windows(item.name), sources.lenses, sources.observations, sources.masks)
+        seen = sources.outlines(item.name)
         if not all(below_horizon(outline, lens) for outline in seen if outline.window == 0):
             floating.add(item.name)
     kept = tuple(item for item in sources.observations.objects if item.name not in floating)
@@ -138,7 +134,7 @@ def _carried(
     host = _host(item, others, span, demo, masks, observations)
     lens = item.outlines[0].lens
     key = f"mask/{span.view}/{item.name}"
-    centres = mask_centres(key, observations.frames[span.view], masks)
+    centres, _ = mask_centres(key, observations.frames[span.view], masks)
     where = lens.on_plane(centres[span.left][None], ground.height + float(item.candidate.extents[2]) / 2)[0, :2]
     if span.settled is not None:
         rows, columns = np.nonzero(masks.frame(key, span.settled))
@@ -172,7 +168,8 @@ def _host(
         if predicate.name in {"inside", "on", "inserted"} and predicate.args[:1] == (item.name,):
             return names.get(str(predicate.args[1]))
     key = f"mask/{span.view}/{item.name}"
-    last = mask_centres(key, observations.frames[span.view], masks)[span.left if span.settled is None else span.settled]
+    centres, _ = mask_centres(key, observations.frames[span.view], masks)
+    last = centres[span.left if span.settled is None else span.settled]
     best: tuple[float, Fitted] | None = None
     for other in others:
         for outline in other.outlines:
@@ -196,7 +193,7 @@ def video_arrays(
         matrices = np.repeat(item.initial[None], len(time), axis=0)
         span = spans.get(item.name)
         if span is not None and len(item.poses) > 1:
-            centres = mask_centres(f"mask/{view}/{item.name}", len(time), masks)
+            centres, _ = mask_centres(f"mask/{view}/{item.name}", len(time), masks)
             for frame in range(span.taken, len(time)):
                 matrices[frame] = item.final
                 if frame <= span.left:

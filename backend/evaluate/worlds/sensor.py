@@ -4,17 +4,10 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from mjcf_export.colour import to_linear, to_srgb
+
 Frames = npt.NDArray[np.uint8]
 Depth = npt.NDArray[np.float32]
-
-
-def _linear(image: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    return np.where(image <= 0.04045, image / 12.92, ((image + 0.055) / 1.055) ** 2.4)
-
-
-def _srgb(image: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    safe = np.clip(image, 0, 1)
-    return np.where(safe <= 0.0031308, safe * 12.92, 1.055 * safe ** (1 / 2.4) - 0.055)
 
 
 def photograph(frames: Frames, rng: np.random.Generator) -> Frames:
@@ -35,9 +28,9 @@ def photograph(frames: Frames, rng: np.random.Generator) -> Frames:
     for i in range(count):
         gain = 1 + 0.025 * np.sin(phase + rate * 2 * np.pi * i) + rng.normal(0, 0.004)
         soft = cv2.GaussianBlur(frames[i], (0, 0), blur).astype(np.float64) / 255
-        light = _linear(soft) * vignette * balance * gain
+        light = to_linear(soft) * vignette * balance * gain
         light += rng.normal(size=light.shape) * np.sqrt(light / photons + read**2)
-        result[i] = np.clip(_srgb(light) * 255 + 0.5, 0, 255).astype(np.uint8)
+        result[i] = np.clip(to_srgb(np.clip(light, 0, 1)) * 255 + 0.5, 0, 255).astype(np.uint8)
     return result
 
 
