@@ -16,7 +16,6 @@ from backend.reconstruct.events import find_events
 from backend.reconstruct.goals import task_of
 from backend.reconstruct.lens import Lens
 from backend.reconstruct.lighting import lights_above
-from backend.reconstruct.metrology import assign_holds
 from backend.reconstruct.objects import Ground, Sources, cavities_of, fit_objects
 from backend.reconstruct.pictures import Pictures, frame_clock
 from backend.reconstruct.placement import Fitted
@@ -67,7 +66,7 @@ def reconstruct(
     if refine_cameras and any(not lens.frozen for lens in lenses):
         lenses, said = refine_lenses(demo, lenses, pictures, states, progress)
         notes += said
-    sources = sources_of(demo, observations, masks, lenses, states)
+    sources = Sources.of(demo, observations, masks, lenses, states)
     fitted, ground, said = fit_objects(sources, pictures, None, progress)
     if refine_cameras and any(not lens.frozen for lens in lenses):
         given, _ = calibrated_lenses(demo, observations)
@@ -75,7 +74,7 @@ def reconstruct(
             lens if lens.frozen else refine_on_objects(lens, fitted, first)
             for lens, first in zip(lenses, given, strict=True)
         ]
-        sources = sources_of(demo, observations, masks, lenses, states)
+        sources = Sources.of(demo, observations, masks, lenses, states)
         fitted, ground, said = fit_objects(sources, pictures, None, progress)
     notes += said
     if not fitted:
@@ -106,20 +105,6 @@ class Parts:
         self.ground = ground
         self.notes = notes
         self.spans = spans
-
-
-def sources_of(
-    demo: Demonstration,
-    observations: Observations,
-    masks: Masks,
-    lenses: Sequence[Lens],
-    states: Mapping[str, RobotStates],
-) -> Sources:
-    """What fitting reads, with the holds assigned to objects."""
-    grips = [grip for grip in assign_holds(observations, masks, lenses) if grip.hold.robot in states]
-    ends = [float(times[-1]) for times in observations.times.values() if len(times)]
-    ends += [float(record.time[-1]) for record in states.values()]
-    return Sources(demo, observations, masks, tuple(lenses), tuple(grips), max(ends))
 
 
 def assemble(
@@ -193,7 +178,7 @@ def scene_body(demo: Demonstration, observations: Observations, item: Fitted, ma
         density=density(item),
         friction=0.7,
         provenance={**item.provenance, "mass": "assumed", "friction": "assumed"},
-        residuals={key: float(value) for key, value in item.residuals.items() if np.isfinite(value)},
+        residuals=item.finite_residuals,
     )
 
 

@@ -104,7 +104,10 @@ def _first(time: Array, wanted: Array) -> float | None:
 
 
 def _frames(event: Event, frame_times: Mapping[str, Array]) -> dict[str, int]:
-    """The representative frame of each view: at the onset, or after it where hands hide what was made."""
-    late = event.relation in {"support", "containment", "release"}
-    wanted = event.after if late else event.onset
-    return {view: int(np.argmin(np.abs(times - wanted))) for view, times in frame_times.items()}
+    """The representative frame of each view: nearest the onset, or the first one after what hands hide was made."""
+    if event.relation not in {"support", "containment", "release"}:
+        return {view: int(np.argmin(np.abs(times - event.onset))) for view, times in frame_times.items()}
+    return {
+        view: min(int(np.searchsorted(times, event.after - 1e-6)), len(times) - 1)
+        for view, times in frame_times.items()
+    }

@@ -134,7 +134,7 @@ def _lathe_family(
         lying=False,
         words=words,
         start=start,
-        parts=lambda parameters: [np.vstack(frusta(profile(parameters)))] if is_hollow else frusta(profile(parameters)),
+        parts=parts,
         shape=shape,
         extents=lambda parameters: _profile_extents(profile(parameters)),
         gripped=lambda parameters, z: float(np.interp(z, profile(parameters)[:, 1], profile(parameters)[:, 0])),

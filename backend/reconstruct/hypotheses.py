@@ -5,17 +5,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from backend.demos.states import load_states
+from backend.documents.run import unseen
 from backend.reconstruct.calibration import refine_on_objects_of, refine_on_robot
 from backend.reconstruct.case import Case
 from backend.reconstruct.evidence import Outline
 from backend.reconstruct.fitting import POSE_SCALE, minimise
+from backend.reconstruct.objects import Sources, fit_objects
 from backend.reconstruct.questions import pose_stage
 from backend.reconstruct.resize import scaled
 from backend.reconstruct.silhouettes import polygons, shape_parts
 from backend.reconstruct.stage import Stage
 from backend.reconstruct.touching import deepest, pad_gaps
-from mjcf_export.frames import Array, rotation_about, rotation_angle
+from backend.reconstruct.tracks import object_track
+from mjcf_export.frames import Array, rotation_about, rotation_angle, transform
 from mjcf_export.scene import Body, Mesh, Pose, Scene
+from mjcf_export.shapes import extents
 
 SIZE_SIGMA = 0.15
 """How far a size is believed to be off at most, as a fraction."""
@@ -53,11 +58,36 @@ def move_camera(case: Case, view: str) -> Change | None:
     cameras = tuple(camera if item.name == view else item for item in case.scene.cameras)
     turned = np.degrees(rotation_angle(moved.pose[:3, :3].T @ lens.pose[:3, :3]))
     shifted = 1000 * float(np.linalg.norm(moved.pose[:3, 3] - lens.pose[:3, 3]))
-    return Change(
-        case.scene.model_copy(update={"cameras": cameras}),
-        f"turned {turned:.2f} deg, moved {shifted:.1f} mm",
-        case.arrays,
+    registered = case.with_scene(case.scene.model_copy(update={"cameras": cameras}))
+    text = f"turned {turned:.2f} deg, moved {shifted:.1f} mm"
+    if not case.motion.robots:
+        return Change(registered.scene, text, case.arrays)
+    return _placed_again(registered, f"{text}; objects and support placed again")
+
+
+def _placed_again(case: Case, text: str) -> Change:
+    """Objects, their tracks and the support's height, which all came through the cameras, fitted once more."""
+    states = {name: load_states(case.demo, name) for name in case.motion.robots}
+    sources = Sources.of(case.demo, case.observations, case.masks, case.lenses, states)
+    fitted, ground, _ = fit_objects(sources, case.pictures, None, unseen)
+    scene = case.scene
+    before = scene.body(ground.name)
+    rise = ground.height - float(before.pose.matrix[2, 3] + extents(before.shape, case.folder)[2])
+    scene = scene.replace_body(
+        before.model_copy(update={"pose": Pose.from_matrix(transform((0, 0, rise)) @ before.pose.matrix)})
     )
+    arrays = dict(case.arrays)
+    for item in fitted:
+        body = scene.body(item.name)
+        update = {
+            "shape": item.shape,
+            "pose": Pose.from_matrix(item.initial),
+            "provenance": body.provenance | item.provenance,
+            "residuals": body.residuals | item.finite_residuals,
+        }
+        scene = scene.replace_body(body.model_copy(update=update))
+        arrays[f"object/{item.name}"] = object_track(item, states, arrays["time"])
+    return Change(scene, text, arrays)
 
 
 def _middle(case: Case, body: Body, window: int) -> float:

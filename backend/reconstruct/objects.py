@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from backend.demos.states import RobotStates
 from backend.documents.demonstration import Demonstration
 from backend.documents.observations import Masks, Observations, ObservedObject
 from backend.documents.run import Progress
@@ -12,7 +13,7 @@ from backend.reconstruct.evidence import Outline, Window, gather
 from backend.reconstruct.families import Family, family_prior
 from backend.reconstruct.fitting import Candidate, Extra, Support, choose, fit_family
 from backend.reconstruct.lens import Lens
-from backend.reconstruct.metrology import Grip, grip_residuals, held_by_rim
+from backend.reconstruct.metrology import Grip, assign_holds, grip_residuals, held_by_rim
 from backend.reconstruct.pictures import Pictures
 from backend.reconstruct.placement import (
     STACKED,
@@ -23,6 +24,7 @@ from backend.reconstruct.placement import (
     resettle,
     rest_height,
 )
+from backend.reconstruct.plane_sweep import support_height
 from backend.reconstruct.rims import wall_of
 from backend.reconstruct.spans import Span, resting
 from backend.reconstruct.surroundings import table_name
@@ -33,6 +35,10 @@ from mjcf_export.scene import Shape
 FREE = 0.05
 """Standard deviation of the support height before it is known (metres)."""
 SETTLED = 0.0005
+RAISED_PX = 1.2
+"""An outline missed by more than this many pixels may stand on something else than the ground."""
+RAISED_GAIN = 0.3
+"""How many pixels better it must then be."""
 POOR = 2.5
 """An outline residual above this many pixels is said so in the notes."""
 
@@ -60,6 +66,21 @@ class Sources:
     """When the demonstration ends, seconds."""
     spans: Mapping[str, Span] = field(default_factory=dict)
     """Carries read off the pictures, where there is no robot's record."""
+
+    @classmethod
+    def of(
+        cls,
+        demo: Demonstration,
+        observations: Observations,
+        masks: Masks,
+        lenses: Sequence[Lens],
+        states: Mapping[str, RobotStates],
+    ) -> "Sources":
+        """The sources of a robot's demonstration, with the holds assigned to objects."""
+        grips = [grip for grip in assign_holds(observations, masks, lenses) if grip.hold.robot in states]
+        ends = [float(times[-1]) for times in observations.times.values() if len(times)]
+        ends += [float(record.time[-1]) for record in states.values()]
+        return cls(demo, observations, masks, tuple(lenses), tuple(grips), max(ends))
 
     def handled(self) -> list[ObservedObject]:
         """The observed objects that are fitted: all but the common support."""
@@ -128,12 +149,12 @@ def fit_objects(
             notes.append(f"object {item.name}: not seen at rest in any usable view; left out")
     name = table_name(sources.demo)
     start = known.height if known else height_guess(outlines, sources.grips)
+    seen_ground = known or _seen_ground(name, sources, pictures, outlines, start)
     candidates: dict[str, Candidate] = {}
     for index, (key, seen) in enumerate(outlines.items()):
         progress(0.1 + 0.5 * index / len(outlines), f"fitting {key}")
-        support = Support(start, SETTLED if known else FREE)
-        candidates[key] = _first_fit(sources, key, seen, support)
-    ground = known or _ground(name, list(candidates.values()), start)
+        candidates[key] = _first_fit(sources, key, seen, seen_ground or start)
+    ground = seen_ground or _ground(name, list(candidates.values()), start)
     fitted = []
     for index, (key, seen) in enumerate(outlines.items()):
         progress(0.6 + 0.2 * index / len(outlines), f"placing {key}")
@@ -158,9 +179,32 @@ def _first(seen: Sequence[Outline]) -> list[Outline]:
     return [outline for outline in seen if outline.window == 0]
 
 
-def _first_fit(sources: Sources, name: str, seen: Sequence[Outline], support: Support) -> Candidate:
-    maker = sources.extra(name)
-    return choose(family_prior(*_prior_of(sources, name)), _first(seen), [support], maker, maker.yaw)
+def _first_fit(sources: Sources, name: str, seen: Sequence[Outline], ground: Ground | float) -> Candidate:
+    """The best family, standing on the ground where that is known, unless only a raised one meets the outlines."""
+    maker, prior, first = sources.extra(name), family_prior(*_prior_of(sources, name)), _first(seen)
+    if not isinstance(ground, Ground):
+        return choose(prior, first, [Support(ground, FREE)], maker, maker.yaw)
+    standing = choose(prior, first, [Support(ground.height, max(SETTLED, ground.sigma))], maker, maker.yaw)
+    if standing.rms < RAISED_PX:
+        return standing
+    raised = choose(prior, first, [Support(ground.height, FREE)], maker, maker.yaw)
+    lifted = float(raised.poses[0, 3]) - ground.height > STACKED
+    return raised if lifted and raised.score < standing.score - RAISED_GAIN else standing
+
+
+def _seen_ground(
+    name: str, sources: Sources, pictures: Pictures, outlines: Mapping[str, Sequence[Outline]], start: float
+) -> Ground | None:
+    """The support as its own texture shows it."""
+    first = [outline for seen in outlines.values() for outline in _first(seen)]
+    if not first:
+        return None
+    spots = np.array([outline.lens.on_plane(outline.centre[None], start)[0, :2] for outline in first])
+    spots = spots[np.isfinite(spots).all(axis=1)]
+    if not len(spots):
+        return None
+    found = support_height(sources.lenses, pictures, np.median(spots, axis=0), start)
+    return None if found is None else Ground(name, *found, "estimated")
 
 
 def _ground(name: str, candidates: Sequence[Candidate], start: float) -> Ground:

@@ -37,6 +37,11 @@ class Fitted:
     """What it stands on or in, one a window; the support's name for the common plane."""
 
     @property
+    def finite_residuals(self) -> dict[str, float]:
+        """The residuals a document can hold."""
+        return {key: float(value) for key, value in self.residuals.items() if np.isfinite(value)}
+
+    @property
     def initial(self) -> Array:
         """The first pose."""
         return self.poses[0]
