@@ -111,6 +111,15 @@ def hollow(outer: Array, wall: float, floor: float) -> Lathe:
     return Lathe(outer=_points(outer), inner=_points(np.column_stack([inner, levels])))
 
 
+def with_floor(shape: Shape, floor: float) -> Shape:
+    """A hollow body with its cavity's floor elsewhere, its wall kept; a closed body as it is."""
+    if isinstance(shape, Tray):
+        return shape.model_copy(update={"floor": floor})
+    if isinstance(shape, Lathe) and shape.inner is not None:
+        return hollow(np.array(shape.outer), shape.outer[-1][0] - shape.inner[-1][0], floor)
+    return shape
+
+
 def _lathe_family(
     name: str,
     words: tuple[str, ...],

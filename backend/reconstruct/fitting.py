@@ -108,11 +108,7 @@ def fit_family(
     result = minimise(residuals, origin, scale, evaluations)
     best = unpack(result.x)
     best.rms = outline_rms(best, outlines)
-    try:
-        covariance = np.linalg.inv(result.jac.T @ result.jac + 1e-9 * np.eye(len(origin)))
-        best.spread = np.sqrt(np.maximum(np.diag(covariance), 0))
-    except np.linalg.LinAlgError:
-        best.spread = np.full(len(origin), np.inf)
+    best.spread = spread_of(result)
     return best
 
 
@@ -129,6 +125,15 @@ def minimise(residuals: Callable[[Array], Array], start: Array, scale: Array, ev
         return np.column_stack(columns)
 
     return least_squares(residuals, start, jac=jacobian, x_scale=scale, max_nfev=evaluations, ftol=1e-4, xtol=1e-6)
+
+
+def spread_of(result: OptimizeResult) -> Array:
+    """Standard deviation of each variable by the curvature at the minimum; infinite where there is none."""
+    curvature = result.jac.T @ result.jac + 1e-9 * np.eye(len(result.x))
+    try:
+        return np.asarray(np.sqrt(np.maximum(np.diag(np.linalg.inv(curvature)), 0)))
+    except np.linalg.LinAlgError:
+        return np.full(len(result.x), np.inf)
 
 
 def outline_residuals(candidate: Candidate, parts: Sequence[Array], outlines: Sequence[Outline]) -> Array:
@@ -254,8 +259,8 @@ def first_look(outlines: Sequence[Outline], supports: Sequence[Support]) -> tupl
 
 def pose_only(
     candidate: Candidate, outlines: Sequence[Outline], support: Support, start: Array, prior: tuple[Array, Array]
-) -> tuple[Array, float]:
-    """One pose `(x, y, yaw, z)` of a known shape from outlines of window 0, and its residual in pixels.
+) -> tuple[Array, float, Array]:
+    """One pose `(x, y, yaw, z)` of a known shape from outlines of window 0, its residual in pixels, and its spread.
 
     Args:
         candidate: the fitted shape.
@@ -279,4 +284,4 @@ def pose_only(
 
     result = minimise(residuals, start, POSE_SCALE, 30)
     trial = Candidate(candidate.family, candidate.parameters, result.x[None])
-    return result.x, outline_rms(trial, outlines)
+    return result.x, outline_rms(trial, outlines), spread_of(result)

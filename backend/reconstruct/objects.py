@@ -23,6 +23,8 @@ from backend.reconstruct.placement import (
     height_guess,
     resettle,
     rest_height,
+    seen_at,
+    with_seen_floor,
 )
 from backend.reconstruct.plane_sweep import support_height
 from backend.reconstruct.rims import wall_of
@@ -287,10 +289,20 @@ def later_rests(fitted: Sequence[Fitted], sources: Sources, ground: Ground) -> l
         item = state[grip.name]
         window = len(item.poses)
         expected = grip.release @ carried_pose(grip, item.poses[-1], item.candidate)
-        others = [(other.name, other.shape, other.final) for other in state.values() if other.name != item.name]
-        seen = [replace(outline, window=0) for outline in item.outlines if outline.window == window]
-        state[grip.name] = resettle(item, window, seen, expected, others, (ground.name, ground.height))
+        level = (ground.name, ground.height)
+        outlines = [replace(outline, window=0) for outline in item.outlines if outline.window == window]
+        seen = seen_at(item, outlines, expected, _others(state, item.name), level)
+        if seen is not None:
+            host = rest_height(item.shape, seen.pose[:2], _others(state, item.name), level)[0]
+            if host in state:
+                state[host] = with_seen_floor(state[host], item, seen)
+        state[grip.name] = resettle(item, window, seen, expected, _others(state, item.name), level)
     return [state[item.name] for item in fitted]
+
+
+def _others(state: Mapping[str, Fitted], name: str) -> list[tuple[str, Shape, Array]]:
+    """Name, shape and present pose of every object but one."""
+    return [(other.name, other.shape, other.final) for other in state.values() if other.name != name]
 
 
 def cavities_of(fitted: Sequence[Fitted]) -> Mapping[str, bool]:

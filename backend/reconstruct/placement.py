@@ -7,16 +7,21 @@ from pathlib import Path
 import numpy as np
 
 from backend.reconstruct.evidence import Outline, Window
+from backend.reconstruct.families import with_floor
 from backend.reconstruct.fitting import Candidate, Support, pose_only
 from backend.reconstruct.lens import Lens
 from backend.reconstruct.metrology import Grip, held_by_rim
 from mjcf_export.document import Provenance
 from mjcf_export.frames import Array, inverse
-from mjcf_export.scene import Cylinder, Lathe, Shape
+from mjcf_export.scene import Cylinder, Lathe, Shape, Tray
 from mjcf_export.shapes import cavity, extents
 
 STACKED = 0.008
 """An object this far above the support stands on something else (metres)."""
+CRISP, KNOWN = 0.8, 0.0015
+"""Largest residual of an outline (pixels) and of the height it gives (metres) for a floor to be read off it."""
+THIN = 0.0015
+"""No floor is thinner (metres)."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,7 @@ def grip_level(grip: Grip, pose: Array, candidate: Candidate) -> float:
 
 def upright_at(pose: Array, xyz: Array) -> Array:
     """`pose` turned to stand upright, keeping its heading, moved to `xyz`."""
-    heading = float(np.arctan2(pose[1, 0], pose[0, 0]))
+    heading = _heading(pose)
     standing = np.eye(4)
     standing[:2, :2] = [[np.cos(heading), -np.sin(heading)], [np.sin(heading), np.cos(heading)]]
     standing[:3, 3] = xyz
@@ -187,45 +192,93 @@ def into_cavity(xy: Array, radius: float, other: Shape, pose: Array) -> Array:
     return moved
 
 
-def resettle(
+@dataclass(frozen=True)
+class Seen:
+    """Where an object was seen after it was set down.
+
+    `pose` is `(x, y, yaw, z)`, `rms` the outline's residual in pixels, `height_sigma` how well `z` is known (metres).
+    """
+
+    pose: Array
+    rms: float
+    height_sigma: float
+
+
+def seen_at(
     fitted: Fitted,
-    window: int,
     outlines: Sequence[Outline],
     expected: Array,
     others: Sequence[tuple[str, Shape, Array]],
     ground: tuple[str, float],
-) -> Fitted:
-    """`fitted` with the pose of a later window of rest, from its outlines and where the hand let go of it.
+) -> Seen | None:
+    """Where an object rests by its outlines in a later window; None when they do not tell.
 
     Args:
         fitted: the object.
-        window: which window of rest.
         outlines: its outlines in that window, relabelled to window 0.
         expected: body frame `(4, 4)` where the hand left it.
         others: bodies it may rest on, with their poses then.
         ground: name and height of the support.
     """
-    name, level, inside = rest_height(fitted.shape, expected[:2, 3], others, ground)
-    heading = float(np.arctan2(expected[1, 0], expected[0, 0]))
-    guess = np.array([*expected[:2, 3], heading, level])
-    residuals = dict(fitted.residuals)
-    if outlines and not fitted.candidate.family.lying:
-        sigma = np.array([0.012, 0.012, 0.15, 0.05])
-        support = Support(level, 0.002 if not inside else 0.004)
-        guess, rms = pose_only(fitted.candidate, outlines, support, guess, (guess, sigma))
-        residuals[f"outline_px_{window}"] = rms
-        name, level, inside = rest_height(fitted.shape, guess[:2], others, ground)
-    xy = guess[:2]
+    if not outlines or fitted.candidate.family.lying:
+        return None
+    _, level, inside = rest_height(fitted.shape, expected[:2, 3], others, ground)
+    guess = np.array([*expected[:2, 3], _heading(expected), level])
+    sigma = np.array([0.012, 0.012, 0.15, 0.05])
+    support = Support(level, 0.004 if inside else 0.002)
+    pose, rms, spread = pose_only(fitted.candidate, outlines, support, guess, (guess, sigma))
+    return Seen(pose, rms, float(spread[3]))
+
+
+def with_seen_floor(host: Fitted, standing: Fitted, seen: Seen) -> Fitted:
+    """A container whose floor nobody knew, with the floor at the height where what stands on it was seen."""
+    room = cavity(host.shape)
+    if room is None or seen.rms > CRISP or seen.height_sigma > KNOWN or host.provenance.get("floor") != "assumed":
+        return host
+    floor = float(seen.pose[3] - host.final[2, 3])
+    foot = footprint_radius(standing.shape)
+    offset = float(np.linalg.norm(seen.pose[:2] - host.final[:2, 3]))
+    flat = isinstance(host.shape, Tray) or offset + foot < float(room.radius(max(floor, room.floor)))
+    if not flat or not THIN <= floor <= 0.4 * room.rim:
+        return host
+    return replace(host, shape=with_floor(host.shape, floor), provenance={**host.provenance, "floor": "estimated"})
+
+
+def resettle(
+    fitted: Fitted,
+    window: int,
+    seen: Seen | None,
+    expected: Array,
+    others: Sequence[tuple[str, Shape, Array]],
+    ground: tuple[str, float],
+) -> Fitted:
+    """`fitted` with the pose of a later window of rest, from where it was seen and where the hand let go of it.
+
+    Args:
+        fitted: the object.
+        window: which window of rest.
+        seen: where its outlines put it.
+        expected: body frame `(4, 4)` where the hand left it.
+        others: bodies it may rest on, with their poses then.
+        ground: name and height of the support.
+    """
+    xy, heading = (expected[:2, 3], _heading(expected)) if seen is None else (seen.pose[:2], float(seen.pose[2]))
+    residuals = dict(fitted.residuals) | ({} if seen is None else {f"outline_px_{window}": seen.rms})
+    name, level, inside = rest_height(fitted.shape, xy, others, ground)
     if inside:
         host = next(item for item in others if item[0] == name)
         xy = into_cavity(xy, footprint_radius(fitted.shape), host[1], host[2])
     pose = upright_at(expected, np.array([*xy, level]))
-    pose[:2, :2] = [[np.cos(guess[2]), -np.sin(guess[2])], [np.sin(guess[2]), np.cos(guess[2])]]
+    pose[:2, :2] = [[np.cos(heading), -np.sin(heading)], [np.sin(heading), np.cos(heading)]]
     if fitted.candidate.family.lying:
         pose = fitted.initial.copy()
         pose[:3, 3] += expected[:3, 3] - fitted.initial[:3, 3]
         pose[2, 3] = level + fitted.initial[2, 3] - ground[1]
     return replace(fitted, poses=(*fitted.poses, pose), supports=(*fitted.supports, name), residuals=residuals)
+
+
+def _heading(pose: Array) -> float:
+    return float(np.arctan2(pose[1, 0], pose[0, 0]))
 
 
 def lens_views(outlines: Sequence[Outline]) -> tuple[Lens, ...]:
