@@ -10,9 +10,11 @@ from mjcf_export.colour import to_linear, to_srgb
 from mjcf_export.document import atomic_path, resolve_inside, write_atomically
 from mjcf_export.scene import Material
 
-from .records import current_name, mark, snap, snap_all, store, stored
+from .records import current_name, mark, snap_all, store, stored
 
 Color = tuple[float, float, float]
+ENVIRONMENT, BACKDROP = "Environment", "Backdrop"
+"""Nodes of the world's shader."""
 
 
 def linear(color: Color) -> Color:
@@ -34,6 +36,7 @@ def build_material(material: Material, index: int, folder: Path) -> Any:
     mark(made, "material", index)
     store(made, material)
     shader = surface(made, linear(material.color), material.roughness, material.metallic)
+    shader.inputs["Specular IOR Level"].default_value = material.specular
     if material.texture is not None:
         image = bpy.data.images.load(str(resolve_inside(folder, material.texture)))
         image.pack()
@@ -70,18 +73,20 @@ def read_material(made: Any, out: Path, notes: list[str]) -> Material:
     shader = _principled(made) if made.use_nodes else None
     if shader is None:
         notes.append(f"material {name}: has no Principled shader; its viewport colour is taken")
-        color, rough, metal = made.diffuse_color[:3], made.roughness, made.metallic
+        color, values = made.diffuse_color[:3], (made.roughness, made.metallic, kept.specular)
     else:
         color = shader.inputs["Base Color"].default_value[:3]
-        rough, metal = (shader.inputs[key].default_value for key in ("Roughness", "Metallic"))
+        values = tuple(shader.inputs[key].default_value for key in ("Roughness", "Metallic", "Specular IOR Level"))
     exact = linear(known.color) if known else None
     now = snap_all(tuple(color), exact)
+    rough, metal, specular = snap_all(values, (known.roughness, known.metallic, known.specular) if known else None)
     image = _base_image(shader, name, notes)
     return Material(
         name=name,
         color=known.color if known and now == exact else _clip(srgb(_triple(now))),
-        roughness=snap(rough, known.roughness if known else None),
-        metallic=snap(metal, known.metallic if known else None),
+        roughness=rough,
+        metallic=metal,
+        specular=specular,
         texture=None if image is None else write_image(image, out),
     )
 
@@ -117,33 +122,66 @@ def file_stem(name: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c in "-_") else f"_{ord(c):x}_" for c in stem) or "unnamed"
 
 
-def build_world(environment: Color) -> None:
-    """A flat background of the sRGB colour `environment`."""
+def build_world(environment: Color, backdrop: Color | None) -> None:
+    """Even light of the sRGB colour `environment` from all around; cameras and reflections see the backdrop's."""
     world = bpy.data.worlds.new("World")
     bpy.context.scene.world = world
     world.use_nodes = True
-    background = next(node for node in world.node_tree.nodes if node.type == "BACKGROUND")
-    background.inputs["Color"].default_value = (*linear(environment), 1.0)
-    background.inputs["Strength"].default_value = 1.0
+    tree = world.node_tree
+    light = _background(world)
+    light.name = light.label = ENVIRONMENT
+    _fill(light, environment)
     world.color = linear(environment)
+    if backdrop is None:
+        return
+    seen = tree.nodes.new("ShaderNodeBackground")
+    seen.name = seen.label = BACKDROP
+    _fill(seen, backdrop)
+    path, mixed = tree.nodes.new("ShaderNodeLightPath"), tree.nodes.new("ShaderNodeMixShader")
+    tree.links.new(path.outputs["Is Diffuse Ray"], mixed.inputs[0])
+    tree.links.new(seen.outputs[0], mixed.inputs[1])
+    tree.links.new(light.outputs[0], mixed.inputs[2])
+    output = next(node for node in tree.nodes if node.type == "OUTPUT_WORLD")
+    tree.links.new(mixed.outputs[0], output.inputs["Surface"])
+    for node, place in ((light, (-320, 0)), (seen, (-320, 160)), (path, (-320, 520)), (mixed, (0, 160))):
+        node.location = place
+    output.location = (240, 160)
 
 
-def read_world(scene: Any, exact: Color | None, notes: list[str]) -> Color:
-    """SRGB of the background, or `exact` where it still agrees."""
+def read_world(scene: Any, kept: tuple[Color | None, Color | None], notes: list[str]) -> tuple[Color, Color | None]:
+    """SRGB of environment and backdrop, those `kept` where they still agree."""
     world = scene.world
     if world is None:
-        return (0.0, 0.0, 0.0)
-    color, strength = tuple(world.color), 1.0
-    if world.use_nodes:
-        background = next((node for node in world.node_tree.nodes if node.type == "BACKGROUND"), None)
-        if background is not None:
-            color = background.inputs["Color"].default_value[:3]
-            strength = background.inputs["Strength"].default_value
-            if background.inputs["Color"].is_linked:
-                notes.append("world: the background is textured; only its plain colour is read")
-    now = _triple(strength * np.array(color))
+        return (0.0, 0.0, 0.0), None
+    if not world.use_nodes or _background(world) is None:
+        return _agreed(tuple(world.color), kept[0]), None
+    seen = world.node_tree.nodes.get(BACKDROP)
+    backdrop = None if seen is None else _agreed(_radiance(seen, notes), kept[1])
+    return _agreed(_radiance(_background(world), notes), kept[0]), backdrop
+
+
+def _background(world: Any) -> Any:
+    """The node of the light from all around: the one named so, else any background."""
+    nodes = [node for node in world.node_tree.nodes if node.type == "BACKGROUND"]
+    return next((node for node in nodes if node.name == ENVIRONMENT), nodes[0] if nodes else None)
+
+
+def _fill(background: Any, color: Color) -> None:
+    background.inputs["Color"].default_value = (*linear(color), 1.0)
+    background.inputs["Strength"].default_value = 1.0
+
+
+def _radiance(background: Any, notes: list[str]) -> Any:
+    if background.inputs["Color"].is_linked:
+        notes.append("world: the background is textured; only its plain colour is read")
+    return background.inputs["Strength"].default_value * np.array(background.inputs["Color"].default_value[:3])
+
+
+def _agreed(now: Any, exact: Color | None) -> Color:
+    """SRGB of the linear colour `now`, or `exact` where it still agrees."""
+    color = _triple(now)
     known = linear(exact) if exact is not None else None
-    return exact if exact is not None and snap_all(now, known) == known else srgb(now)
+    return exact if exact is not None and snap_all(color, known) == known else srgb(color)
 
 
 def _principled(made: Any) -> Any:

@@ -53,7 +53,7 @@ def build_scene(scene: Scene, folder: Path) -> None:
     for kind in COLLECTIONS:
         collection(kind)
     carry(holder, scene, folder)
-    build_world(scene.environment)
+    build_world(scene.environment, scene.backdrop)
     _build_bodies(scene, folder)
     for index, robot in enumerate(scene.robots):
         build_robot(robot, index, folder)

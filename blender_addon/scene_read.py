@@ -159,6 +159,8 @@ class _Reader:
             joint.model_copy(update={"body": renamed[joint.body]}) for joint in kept.joints if joint.body in renamed
         )
         materials, by_material = self._materials(found)
+        colours = (kept.environment, kept.backdrop) if self._built else (None, None)
+        environment, backdrop = read_world(self.holder, colours, self.notes)
         return Scene.model_validate(
             {
                 **kept.model_dump(exclude={"bodies", "joints", "robots", "cameras", "lights", "materials"}),
@@ -169,7 +171,8 @@ class _Reader:
                 "cameras": [self._camera(item).model_dump() for item in cameras],
                 "lights": [self._light(item).model_dump() for item in lights],
                 "materials": [material.model_dump() for material in materials],
-                "environment": read_world(self.holder, kept.environment if self._built else None, self.notes),
+                "environment": environment,
+                "backdrop": backdrop,
                 "exposure": snap(self.holder.view_settings.exposure, kept.exposure),
                 "task": _renamed_task(kept.task.model_dump(), renamed),
             }

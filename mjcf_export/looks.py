@@ -18,13 +18,14 @@ _FLIP = np.diag([1.0, -1.0, -1.0])
 
 
 def add_materials(spec: mujoco.MjSpec, scene: Scene, folder: Path, names: FileNames) -> None:
-    """Materials with their textures (PNG, held in `spec.assets`), and a sky of the environment's colour."""
+    """Materials with their textures (PNG, held in `spec.assets`), and a sky of the backdrop's colour."""
+    sky = np.clip(scene.environment if scene.backdrop is None else scene.backdrop, 0, 1)
     spec.add_texture(
         name="environment",
         type=mujoco.mjtTexture.mjTEXTURE_SKYBOX,
         builtin=mujoco.mjtBuiltin.mjBUILTIN_FLAT,
-        rgb1=np.clip(scene.environment, 0, 1) ** (1 / 2.2),
-        rgb2=np.clip(scene.environment, 0, 1) ** (1 / 2.2),
+        rgb1=sky,
+        rgb2=sky,
         width=64,
         height=384,
     )
@@ -37,7 +38,7 @@ def _add_material(spec: mujoco.MjSpec, material: Material, folder: Path, names: 
     made = spec.add_material(
         name=material.name,
         rgba=(*np.clip(colour, 0, 1), 1.0),
-        specular=0.6 * (1 - material.roughness),
+        specular=1.2 * material.specular * (1 - material.roughness),
         shininess=(1 - material.roughness) ** 2,
         roughness=material.roughness,
         metallic=material.metallic,

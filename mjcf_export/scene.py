@@ -134,6 +134,9 @@ class Material(Record):
     color: tuple[float, float, float] = (0.6, 0.6, 0.6)
     roughness: float = Field(0.6, ge=0, le=1)
     metallic: float = Field(0.0, ge=0, le=1)
+    specular: float = Field(
+        0.5, ge=0, le=1, description="mirroring of a smooth non-metal; 0.5 is usual, 0 where a texture shows it already"
+    )
     texture: str | None = None
 
 
@@ -250,7 +253,10 @@ class Scene(Document):
     cameras: tuple[Camera, ...] = ()
     lights: tuple[Light, ...] = ()
     materials: tuple[Material, ...] = ()
-    environment: tuple[float, float, float] = Field((0.5, 0.5, 0.5), description="sRGB of the surroundings")
+    environment: tuple[float, float, float] = Field((0.5, 0.5, 0.5), description="sRGB of the light from all around")
+    backdrop: tuple[float, float, float] | None = Field(
+        None, description="sRGB seen behind everything and in reflections; the environment's when none"
+    )
     exposure: float = Field(0.0, description="stops added when rendering")
     task: Task = Task()
 

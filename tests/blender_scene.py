@@ -107,11 +107,12 @@ def write_scene(folder: Path) -> Scene:
         ),
         materials=(
             Material(name="wood", texture="textures/wood.png", roughness=0.55),
-            Material(name="check", texture="textures/check.png"),
+            Material(name="check", texture="textures/check.png", specular=0.0),
             Material(name="blue", color=(0.1, 0.2, 0.8), roughness=0.3),
             Material(name="unused", color=(0.9, 0.2, 0.1), metallic=1.0),
         ),
         environment=(0.7, 0.72, 0.75),
+        backdrop=(0.3, 0.31, 0.29),
         exposure=0.25,
         task=Task(text="put it in", predicates=(Predicate(name="inside", args=("block", "cup")),)),
     )  # fmt: skip

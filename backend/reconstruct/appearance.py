@@ -52,7 +52,7 @@ def bake_object(fitted: Fitted, pictures: Pictures, folder: Path) -> Material:
     relative = f"textures/{safe_name(name)}.png"
     write_png(folder / relative, image)
     middle = np.median(colours[known], axis=0) / 255
-    return Material(name=name, color=_unit(middle), texture=relative)
+    return Material(name=name, color=_unit(middle), specular=0.0, texture=relative)
 
 
 def _seen(

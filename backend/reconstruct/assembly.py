@@ -20,7 +20,7 @@ from backend.reconstruct.objects import Ground, Sources, cavities_of, fit_object
 from backend.reconstruct.pictures import Pictures, frame_clock
 from backend.reconstruct.placement import Fitted
 from backend.reconstruct.spans import Span
-from backend.reconstruct.surroundings import build_table, ground_footprints
+from backend.reconstruct.surroundings import backdrop, build_table, ground_footprints
 from backend.reconstruct.tracks import motion_arrays
 from backend.reconstruct.video_only import fit_video, video_arrays, video_events
 from backend.reconstruct.views import calibrated_lenses
@@ -147,6 +147,7 @@ def assemble(
         lights=lights,
         materials=(cover, *materials),
         environment=environment,
+        backdrop=backdrop(table, parts.lenses, pictures),
         task=task_of(demo, parts.fitted, arrays),
     )
     motion = Motion(

@@ -15,7 +15,7 @@ from backend.reconstruct.lighting import surface_colour
 from backend.reconstruct.pictures import Image, Pictures, in_view, sample
 from backend.reconstruct.placement import Fitted
 from mjcf_export.document import Provenance
-from mjcf_export.frames import Array, apply, rotation_about, transform
+from mjcf_export.frames import Array, apply, inverse, rotation_about, transform
 from mjcf_export.scene import Body, Box, Material, Pose
 from mjcf_export.shapes import texel_points
 
@@ -33,6 +33,10 @@ STRIP = 17
 YAWS = np.radians(np.arange(-44.0, 46.0, 1.0))
 LIGHTNESS = 3.0
 """Shadows change lightness more than hue."""
+BESIDE = 0.05
+"""What shows this close to the table's edge (metres) may be the table still."""
+BEYOND = 0.01
+"""Share of the pictures that must show what is beyond the table for its colour to be known."""
 TABLES = {"table", "desk", "counter", "worktop", "bench", "floor", "ground"}
 Grounds = Mapping[str, tuple[Image, npt.NDArray[np.bool_]]]
 """By view: the picture without what moves or stands, and where that was never seen."""
@@ -82,6 +86,25 @@ def build_table(
         provenance={"pose": provenance, "size": "estimated"},
     )  # fmt: skip
     return body, _table_material(body, lenses, grounds, folder)
+
+
+def backdrop(table: Body, lenses: Sequence[Lens], pictures: Pictures) -> tuple[float, float, float] | None:
+    """The usual sRGB colour of what the views show beyond the table; None where they show nothing else."""
+    assert isinstance(table.shape, Box)
+    colours = []
+    for lens in lenses:
+        picture, hidden = pictures.bare(lens.name)
+        rows, columns = np.nonzero(~hidden)
+        pixels = np.column_stack([columns, rows]).astype(np.float64)
+        top = table.pose.position[2] + table.shape.size[2]
+        ground = apply(inverse(table.pose.matrix), lens.on_plane(pixels, top))
+        inside = (np.abs(ground[:, :2]) < np.array(table.shape.size[:2]) / 2 + BESIDE).all(axis=1)
+        colours.append(picture[rows[~inside], columns[~inside]])
+    beyond = np.concatenate(colours)
+    if len(beyond) < BEYOND * sum(lens.size[0] * lens.size[1] for lens in lenses):
+        return None
+    red, green, blue = (float(value) for value in np.median(beyond, axis=0) / 255)
+    return red, green, blue
 
 
 def _extent(
@@ -223,7 +246,7 @@ def _table_material(body: Body, lenses: Sequence[Lens], grounds: Grounds, folder
     relative = f"textures/{safe_name(name)}.png"
     write_png(folder / relative, image)
     r, g, b = (float(v) for v in np.clip(usual / 255, 0, 1))
-    return Material(name=name, color=(r, g, b), roughness=0.7, texture=relative)
+    return Material(name=name, color=(r, g, b), roughness=0.7, specular=0.0, texture=relative)
 
 
 def _close(image: Array, hole: npt.NDArray[np.bool_]) -> Array:
