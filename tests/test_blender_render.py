@@ -107,7 +107,7 @@ def test_pictures_of_ids_and_depth_are_exact(built: tuple[Path, Scene, Path], tm
         cup = picture[masks == numbers["cup"]].mean(axis=0)
         assert cup[2] > 1.5 * cup[0], "the cup is blue"
     background = picture[masks == 0].mean(axis=0) / 255
-    assert np.allclose(background, np.array([0.7, 0.72, 0.75]) * 2 ** (0.25 / 2.2), atol=0.03)
+    assert np.allclose(background, np.array(scene.backdrop) * 2 ** (0.25 / 2.2), atol=0.03)
     assert bpy.context.view_layer.material_override is None
     assert bpy.context.scene.world is not None
     with pytest.raises(InputError, match="ext1, ext2, wrist"):
