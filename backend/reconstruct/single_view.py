@@ -29,6 +29,8 @@ PITCH_SIGMA = np.radians(15.0)
 ROLL_SIGMA = np.radians(3.0)
 GIVEN_SIGMA = 1e-4
 """Of the logarithm of a focal length that the user gave."""
+BORDER = 7
+"""Pixels across within which an edge belongs to an outline."""
 USUAL_SIZE = 0.06
 """Width of an object on a table when none is known (metres, within a factor of 1.6)."""
 SIZE_SIGMA = 0.5
@@ -103,7 +105,7 @@ def solve_camera(
             f"object on the table and its size, or {POINTS_NEEDED} clicked points of known positions (correspondences)"
         )
     free_focal = lens.intrinsics_trust == "assumed"
-    told = attitude(line_segments(picture), lens.intrinsics[:2, 2], _usual(lens, free_focal))
+    told = attitude(_edges_beside(standing, picture), lens.intrinsics[:2, 2], _usual(lens, free_focal))
     pitches = np.clip(told.mean[1] + told.sigma[1] * np.array([-1.0, 0.0, 1.0]), np.radians(4), np.radians(86))
     fits = [
         _joint(lens, grounded, float(pitch), told)
@@ -161,6 +163,16 @@ def _usual(lens: Lens, free_focal: bool) -> Usual:
     """What is believed of the camera before looking."""
     mean = np.array([np.log(lens.intrinsics[0, 0]), PITCH, 0.0])
     return Usual(mean, np.array([FOCAL_SIGMA if free_focal else GIVEN_SIGMA, PITCH_SIGMA, ROLL_SIGMA]))
+
+
+def _edges_beside(standing: Sequence[Standing], picture: npt.NDArray[np.uint8]) -> Array:
+    """Straight edges `(N, 4)` of the surroundings: a cup's sides are straight too, but lean with its shape."""
+    lines = line_segments(picture)
+    taken = np.zeros(picture.shape[:2], np.uint8)
+    for outline in (outline for item in standing for outline in item.outlines):
+        taken |= cv2.dilate(outline.mask.astype(np.uint8), np.ones((BORDER, BORDER)))
+    u, v = np.round((lines[:, :2] + lines[:, 2:]) / 2).astype(int).T
+    return np.asarray(lines[taken[v, u] == 0])
 
 
 def _grounded(lens: Lens, standing: Sequence[Standing], pitch: float, told: Usual) -> list[Standing]:
