@@ -109,11 +109,12 @@ def _tried(demo: Demonstration, folder: Path, *, refine: bool) -> Case:
 
 def row_of(case: Case, subject: str, worlds: Path, world: str, kind: str) -> dict[str, Any]:
     """One line of the table."""
-    before = errors_of(case, worlds, world)
+    spoiled_object = subject if kind in IN_SCENE else None
+    before = errors_of(case, worlds, world, spoiled_object)
     diagnosis = examine(case, unseen)
     said = blamed(diagnosis)
     mended, after, ledger = corrected(case, diagnosis, unseen)
-    left = errors_of(mended, worlds, world)
+    left = errors_of(mended, worlds, world, spoiled_object)
     if subject:
         named = said == ("camera" if kind == "camera off" else "placement", subject)
     else:
@@ -129,15 +130,15 @@ def row_of(case: Case, subject: str, worlds: Path, world: str, kind: str) -> dic
     }  # fmt: skip
 
 
-def errors_of(case: Case, worlds: Path, world: str) -> Errors:
-    """The worst errors of a scene against the hidden truth; infinite where an object is missing."""
+def errors_of(case: Case, worlds: Path, world: str, name: str | None = None) -> Errors:
+    """The worst errors of a scene, or of the one object `name`, against the truth; infinite where one is missing."""
     folder = truth_folder(worlds, world)
     truth = Scene.load(folder / SCENE_FILE)
     poses = load_arrays(folder / "poses.npz")
     found = {body.name: body for body in case.scene.bodies}
     position, size = [], []
     for item in case.demo.objects:
-        if item.name == table_name(case.demo):
+        if item.name == table_name(case.demo) or name not in (None, item.name):
             continue
         if item.name not in found:
             return Errors(float("inf"), float("inf"), float("inf"), float("inf"))

@@ -78,6 +78,12 @@ class Case:
         common = table_name(self.demo)
         return [body for body in self.scene.bodies if body.name in seen and body.name != common]
 
+    def missing(self) -> list[str]:
+        """What the demonstration names and the scene does not have."""
+        there = {body.name for body in self.scene.bodies}
+        aside = {"distractor", "fixed"}
+        return [item.name for item in self.demo.objects if item.name not in there and not aside & set(item.roles)]
+
     def windows(self, name: str) -> list[Window]:
         """When an object rests."""
         return resting(name, self.spans, self.grips, self.observations, self.end)

@@ -12,6 +12,7 @@ from backend.documents.run import Progress
 from backend.reconstruct.evidence import Outline, Window, gather
 from backend.reconstruct.families import Family, family_prior
 from backend.reconstruct.fitting import Candidate, Extra, Support, choose, fit_family
+from backend.reconstruct.held_views import held_outlines
 from backend.reconstruct.lens import Lens
 from backend.reconstruct.metrology import Grip, assign_holds, grip_residuals, held_by_rim
 from backend.reconstruct.pictures import Pictures
@@ -25,6 +26,7 @@ from backend.reconstruct.placement import (
     rest_height,
     seen_at,
     with_seen_floor,
+    with_seen_top,
 )
 from backend.reconstruct.plane_sweep import support_height
 from backend.reconstruct.rims import wall_of
@@ -68,6 +70,7 @@ class Sources:
     """When the demonstration ends, seconds."""
     spans: Mapping[str, Span] = field(default_factory=dict)
     """Carries read off the pictures, where there is no robot's record."""
+    records: Mapping[str, RobotStates] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -82,7 +85,7 @@ class Sources:
         grips = [grip for grip in assign_holds(observations, masks, lenses) if grip.hold.robot in states]
         ends = [float(times[-1]) for times in observations.times.values() if len(times)]
         ends += [float(record.time[-1]) for record in states.values()]
-        return cls(demo, observations, masks, tuple(lenses), tuple(grips), max(ends))
+        return cls(demo, observations, masks, tuple(lenses), tuple(grips), max(ends), records=states)
 
     def handled(self) -> list[ObservedObject]:
         """The observed objects that are fitted: all but the common support."""
@@ -96,6 +99,13 @@ class Sources:
     def outlines(self, name: str) -> list[Outline]:
         """An object's fused outlines over its windows of rest, in every view that saw it."""
         return gather(name, self.windows(name), self.lenses, self.observations, self.masks)
+
+    def held(self, name: str) -> list[Outline]:
+        """An object's outlines in the hand as further views of its first rest, where one view is all there is."""
+        grip = next((item for item in self.grips if item.name == name), None)
+        if grip is None or len(self.lenses) != 1:
+            return []
+        return held_outlines(grip, self.records[grip.hold.robot], self.lenses[0], self.observations, self.masks)
 
     def size(self, name: str) -> Array | None:
         """Extents the user knows, `(3,)` with NaN where unknown; None when none is."""
@@ -152,15 +162,19 @@ def fit_objects(
     name = table_name(sources.demo)
     start = known.height if known else height_guess(outlines, sources.grips)
     seen_ground = known or _seen_ground(name, sources, pictures, outlines, start)
+    views = {key: [*_first(seen), *sources.held(key)] for key, seen in outlines.items()}
     candidates: dict[str, Candidate] = {}
-    for index, (key, seen) in enumerate(outlines.items()):
+    for index, (key, seen) in enumerate(views.items()):
         progress(0.1 + 0.5 * index / len(outlines), f"fitting {key}")
         candidates[key] = _first_fit(sources, key, seen, seen_ground or start)
-    ground = seen_ground or _ground(name, list(candidates.values()), start)
+    placed = [key for key, seen in views.items() if len(seen) > 1] or list(views)
+    ground = seen_ground or _ground(name, [candidates[key] for key in placed], start)
+    for key in views.keys() - set(placed):
+        candidates[key] = _first_fit(sources, key, views[key], ground)
     fitted = []
     for index, (key, seen) in enumerate(outlines.items()):
         progress(0.6 + 0.2 * index / len(outlines), f"placing {key}")
-        candidate = _second_fit(sources, key, seen, candidates[key], ground)
+        candidate = _second_fit(sources, key, views[key], candidates[key], ground)
         fitted.append(_shaped(sources, key, seen, candidate, pictures))
     fitted = _first_supports(fitted, ground)
     fitted = later_rests(fitted, sources, ground)
@@ -183,13 +197,13 @@ def _first(seen: Sequence[Outline]) -> list[Outline]:
 
 def _first_fit(sources: Sources, name: str, seen: Sequence[Outline], ground: Ground | float) -> Candidate:
     """The best family, standing on the ground where that is known, unless only a raised one meets the outlines."""
-    maker, prior, first = sources.extra(name), family_prior(*_prior_of(sources, name)), _first(seen)
+    maker, prior = sources.extra(name), family_prior(*_prior_of(sources, name))
     if not isinstance(ground, Ground):
-        return choose(prior, first, [Support(ground, FREE)], maker, maker.yaw)
-    standing = choose(prior, first, [Support(ground.height, max(SETTLED, ground.sigma))], maker, maker.yaw)
+        return choose(prior, seen, [Support(ground, FREE)], maker, maker.yaw)
+    standing = choose(prior, seen, [Support(ground.height, max(SETTLED, ground.sigma))], maker, maker.yaw)
     if standing.rms < RAISED_PX:
         return standing
-    raised = choose(prior, first, [Support(ground.height, FREE)], maker, maker.yaw)
+    raised = choose(prior, seen, [Support(ground.height, FREE)], maker, maker.yaw)
     lifted = float(raised.poses[0, 3]) - ground.height > STACKED
     return raised if lifted and raised.score < standing.score - RAISED_GAIN else standing
 
@@ -227,7 +241,7 @@ def _second_fit(
     poses[0, 3] = support.height
     family, extra = candidate.family, sources.extra(name)(candidate.family)
     start = (candidate.parameters, poses)
-    final = fit_family(family, _first(seen), [support], start, extra=extra, evaluations=40)
+    final = fit_family(family, seen, [support], start, extra=extra, evaluations=40)
     final.score = candidate.score
     return final
 
@@ -295,7 +309,7 @@ def later_rests(fitted: Sequence[Fitted], sources: Sources, ground: Ground) -> l
         if seen is not None:
             host = rest_height(item.shape, seen.pose[:2], _others(state, item.name), level)[0]
             if host in state:
-                state[host] = with_seen_floor(state[host], item, seen)
+                state[host] = with_seen_top(with_seen_floor(state[host], item, seen), item, seen)
         state[grip.name] = resettle(item, window, seen, expected, _others(state, item.name), level)
     return [state[item.name] for item in fitted]
 

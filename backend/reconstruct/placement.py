@@ -11,6 +11,7 @@ from backend.reconstruct.families import with_floor
 from backend.reconstruct.fitting import Candidate, Support, pose_only
 from backend.reconstruct.lens import Lens
 from backend.reconstruct.metrology import Grip, held_by_rim
+from backend.reconstruct.resize import scaled
 from mjcf_export.document import Provenance
 from mjcf_export.frames import Array, inverse
 from mjcf_export.scene import Cylinder, Lathe, Shape, Tray
@@ -22,6 +23,8 @@ CRISP, KNOWN = 0.8, 0.0015
 """Largest residual of an outline (pixels) and of the height it gives (metres) for a floor to be read off it."""
 THIN = 0.0015
 """No floor is thinner (metres)."""
+MISJUDGED = 0.008
+"""How far an outline can misjudge a body's height (metres)."""
 
 
 @dataclass(frozen=True)
@@ -242,6 +245,20 @@ def with_seen_floor(host: Fitted, standing: Fitted, seen: Seen) -> Fitted:
     if not flat or not THIN <= floor <= 0.4 * room.rim:
         return host
     return replace(host, shape=with_floor(host.shape, floor), provenance={**host.provenance, "floor": "estimated"})
+
+
+def with_seen_top(host: Fitted, standing: Fitted, seen: Seen) -> Fitted:
+    """A closed body as high as where what stands on it was seen: its own outline tells its height less well."""
+    if cavity(host.shape) is not None or seen.rms > CRISP or seen.height_sigma > KNOWN or host.candidate.family.lying:
+        return host
+    before = float(extents(host.shape, Path())[2])
+    height = float(seen.pose[3] - host.final[2, 3])
+    offset = float(np.linalg.norm(seen.pose[:2] - host.final[:2, 3]))
+    beneath = offset + 0.5 * footprint_radius(standing.shape) < float(host.candidate.extents[:2].min()) / 2
+    if not beneath or not max(THIN, before - MISJUDGED) <= height <= before + MISJUDGED:
+        return host
+    shape = scaled(host.shape, (1.0, 1.0, height / before))
+    return host if shape is None else replace(host, shape=shape)
 
 
 def resettle(

@@ -204,6 +204,11 @@ def placement(case: Case, frame: Frame, inflation: dict[tuple[str, int], float])
         frame: the keyframe with its misses.
         inflation: mean outward miss over all views, of the object's size, by object and window of rest.
     """
+    missing = case.missing()
+    if missing:
+        return Answer(
+            question="placement", status="fail", subject=missing[0], detail=f"{missing[0]} was not found in any view"
+        )
     worst: tuple[float, str, Miss, float] | None = None
     for name, miss in frame.misses.items():
         body = case.scene.body(name)
