@@ -43,6 +43,8 @@ RAISED_PX = 1.2
 """An outline missed by more than this many pixels may stand on something else than the ground."""
 RAISED_GAIN = 0.3
 """How many pixels better it must then be."""
+AGREED_PX = 1.5
+"""Outlines of an object in the hand that make a fit miss by more say nothing of it: the fingers hide too much."""
 POOR = 2.5
 """An outline residual above this many pixels is said so in the notes."""
 
@@ -167,7 +169,12 @@ def fit_objects(
     for index, (key, seen) in enumerate(views.items()):
         progress(0.1 + 0.5 * index / len(outlines), f"fitting {key}")
         candidates[key] = _first_fit(sources, key, seen, seen_ground or start)
-    placed = [key for key, seen in views.items() if len(seen) > 1] or list(views)
+        resting_only = _first(outlines[key])
+        if len(seen) > len(resting_only) and candidates[key].rms > AGREED_PX:
+            views[key] = resting_only
+            candidates[key] = _first_fit(sources, key, resting_only, seen_ground or start)
+    held = {grip.name for grip in sources.grips}
+    placed = [key for key, seen in views.items() if len(seen) > 1 or key in held] or list(views)
     ground = seen_ground or _ground(name, [candidates[key] for key in placed], start)
     for key in views.keys() - set(placed):
         candidates[key] = _first_fit(sources, key, views[key], ground)
