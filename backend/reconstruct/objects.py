@@ -41,6 +41,10 @@ FREE = 0.05
 SETTLED = 0.0005
 RAISED_PX = 1.2
 """An outline missed by more than this many pixels may stand on something else than the ground."""
+DISAGREE = 0.004
+"""Objects that each alone would stand this far apart in height (metres) do not all tell the ground."""
+REFIT = 40
+"""Most Jacobians spent on a fit from a near one."""
 RAISED_GAIN = 0.3
 """How many pixels better it must then be."""
 AGREED_PX = 1.5
@@ -175,7 +179,7 @@ def fit_objects(
             candidates[key] = _first_fit(sources, key, resting_only, seen_ground or start)
     held = {grip.name for grip in sources.grips}
     placed = [key for key, seen in views.items() if len(seen) > 1 or key in held] or list(views)
-    ground = seen_ground or _ground(name, [candidates[key] for key in placed], start)
+    ground = seen_ground or _ground(sources, name, {key: candidates[key] for key in placed}, views, start)
     for key in views.keys() - set(placed):
         candidates[key] = _first_fit(sources, key, views[key], ground)
     fitted = []
@@ -230,11 +234,39 @@ def _seen_ground(
     return None if found is None else Ground(name, *found, "estimated")
 
 
-def _ground(name: str, candidates: Sequence[Candidate], start: float) -> Ground:
+def _ground(
+    sources: Sources,
+    name: str,
+    candidates: Mapping[str, Candidate],
+    views: Mapping[str, Sequence[Outline]],
+    start: float,
+) -> Ground:
+    """The height at which the objects stand; where they disagree, the one on which all meet their outlines best."""
     if not candidates:
         return Ground(name, start, FREE, "assumed")
-    height, sigma = common_height(candidates)
-    return Ground(name, height, sigma, "estimated")
+    heights = np.array([candidate.poses[0, 3] for candidate in candidates.values()])
+    if np.ptp(heights) < DISAGREE:
+        return Ground(name, *common_height(list(candidates.values())), "estimated")
+
+    def miss(height: float) -> float:
+        total = 0.0
+        for key, free in candidates.items():
+            standing = _standing(sources, key, views[key], free, Support(height, SETTLED))
+            total += min(standing.rms, free.rms + (RAISED_GAIN if float(free.poses[0, 3]) > height else POOR))
+        return total
+
+    best = list(candidates.values())[int(np.argmin([miss(float(height)) for height in heights]))]
+    return Ground(name, float(best.poses[0, 3]), max(float(best.spread[-1]), SETTLED), "estimated")
+
+
+def _standing(
+    sources: Sources, name: str, seen: Sequence[Outline], candidate: Candidate, support: Support
+) -> Candidate:
+    """A candidate fitted on as its family stands on a support."""
+    poses = candidate.poses.copy()
+    poses[0, 3] = support.height
+    extra = sources.extra(name)(candidate.family)
+    return fit_family(candidate.family, seen, [support], (candidate.parameters, poses), extra=extra, evaluations=REFIT)
 
 
 def _second_fit(
@@ -244,11 +276,7 @@ def _second_fit(
     own, spread = float(candidate.poses[0, 3]), float(candidate.spread[-1])
     raised = own - ground.height > max(STACKED, 3 * spread)
     support = Support(own, 0.003) if raised else Support(ground.height, SETTLED)
-    poses = candidate.poses.copy()
-    poses[0, 3] = support.height
-    family, extra = candidate.family, sources.extra(name)(candidate.family)
-    start = (candidate.parameters, poses)
-    final = fit_family(family, seen, [support], start, extra=extra, evaluations=40)
+    final = _standing(sources, name, seen, candidate, support)
     final.score = candidate.score
     return final
 
