@@ -178,7 +178,9 @@ def test_strict_rejects_what_was_accepted_with_a_substitution() -> None:
 
 def test_an_interrupted_run_says_that_it_can_go_on(demo: Path, tmp_path: Path) -> None:
     with subprocess.Popen(
-        [COMMAND, "reconstruct", demo, "--out", tmp_path / "run"], stderr=subprocess.PIPE, text=True
+        ["env", "--default-signal=INT", COMMAND, "reconstruct", demo, "--out", tmp_path / "run"],
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stderr.readline().startswith("load")
         time.sleep(0.2)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from backend.demos import load_view
 from backend.documents.demonstration import Demonstration, DemoObject, Prompt, ViewTrust
 from backend.reconstruct.resize import scaled
 from mjcf_export.frames import Array, rotation_about
@@ -40,12 +41,12 @@ def camera_off(demo: Demonstration, rng: np.random.Generator) -> tuple[Demonstra
 
 def prompts_loose(demo: Demonstration, rng: np.random.Generator) -> tuple[Demonstration, str]:
     """Every box far too wide and drawn aside."""
+    sizes = {view.name: load_view(demo, view.name).images.shape[2:0:-1] for view in demo.views}
 
     def loosened(prompt: Prompt) -> Prompt:
         if prompt.box is None:
             return prompt
-        view = demo.view(prompt.view)
-        last = np.floor(2 * np.array(view.intrinsics)[:2, 2]) - 2
+        last = np.array(sizes[prompt.view]) - 1.0
         first, second = np.array(prompt.box).reshape(2, 2)
         aside = ASIDE * (second - first) * rng.choice((-1.0, 1.0), size=2)
         low = np.maximum(first - LOOSE * (second - first) + aside, 0)

@@ -16,6 +16,8 @@ Labels = npt.NDArray[np.uint8]
 DETAIL = 160
 """Crops with a shorter side than this many pixels are enlarged before GrabCut, for boundaries finer than a pixel."""
 
+WIDE = 0.6
+"""A box of which the object's own bounds cover less than this share was drawn wide."""
 NOTHING = 0.12
 """Below this colour separability a prompt is taken to lie on nothing."""
 
@@ -110,8 +112,16 @@ class GrabCutSegmenter:
     """Graph cut on colour, seeded by the prompt; no weights."""
 
     def segment(self, image: Image, region: Region, exclude: Mask | None = None) -> Segmentation:
-        """See `Segmenter`; small objects are cut on an enlarged window."""
+        """See `Segmenter`; small objects are cut on an enlarged window, and again where the box was drawn wide."""
         box = region.box or self._grow(image, region)
+        found = self._segment_in(image, region, box, exclude)
+        tight = mask_box(found.mask)
+        if tight is None or found.confidence < NOTHING or _area(tight) > WIDE * _area(box):
+            return found
+        closer = self._segment_in(image, region, _padded(tight, 2.0, image.shape), exclude)
+        return closer if closer.confidence >= found.confidence else found
+
+    def _segment_in(self, image: Image, region: Region, box: Box, exclude: Mask | None) -> Segmentation:
         side = max(box[2] - box[0], box[3] - box[1])
         crop = Crop.around(box, max(8.0, 0.5 * side), image.shape)
         picture = crop.image(image)
@@ -236,6 +246,15 @@ def mask_box(mask: Mask) -> Box | None:
     if len(rows) == 0:
         return None
     return float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1)
+
+
+def _area(box: Box) -> float:
+    return (box[2] - box[0]) * (box[3] - box[1])
+
+
+def _padded(box: Box, margin: float, shape: tuple[int, ...]) -> Box:
+    x0, y0, x1, y1 = box
+    return max(0.0, x0 - margin), max(0.0, y0 - margin), min(shape[1], x1 + margin), min(shape[0], y1 + margin)
 
 
 def keep_main(mask: Mask, center: tuple[float, float] | None = None, share: float = 0.25) -> Mask:

@@ -77,7 +77,7 @@ def corrected(case: Case, diagnosis: Diagnosis, progress: Progress) -> tuple[Cas
         subject = answer.subject or ""
         tried.add((kind, subject))
         progress(len(ledger) / ROUNDS, f"{kind} of {subject}")
-        change = hypothesis(case, subject, frame.event)
+        change = None if subject in case.missing() else hypothesis(case, subject, frame.event)
         if change is None:
             continue
         trial = case.with_scene(change.scene, change.arrays)
