@@ -71,5 +71,11 @@ def examine(case: Case, progress: Progress) -> Diagnosis:
         result.append(
             Keyframe(event=frame.event.id, view=frame.view, frame=frame.index, time=frame.time, answers=tuple(answers))
         )
+    if not result:
+        result = [
+            Keyframe(event="start", view=lens.name, frame=0, time=0.0, answers=(questions.absence(name),))
+            for name in case.missing()
+            for lens in case.lenses[:1]
+        ]
     progress(1.0, f"{len(result)} keyframes")
     return Diagnosis(keyframes=tuple(result))

@@ -204,11 +204,8 @@ def placement(case: Case, frame: Frame, inflation: dict[tuple[str, int], float])
         frame: the keyframe with its misses.
         inflation: mean outward miss over all views, of the object's size, by object and window of rest.
     """
-    missing = case.missing()
-    if missing:
-        return Answer(
-            question="placement", status="fail", subject=missing[0], detail=f"{missing[0]} was not found in any view"
-        )
+    if case.missing():
+        return absence(case.missing()[0])
     worst: tuple[float, str, Miss, float] | None = None
     for name, miss in frame.misses.items():
         body = case.scene.body(name)
@@ -231,6 +228,11 @@ def placement(case: Case, frame: Frame, inflation: dict[tuple[str, int], float])
         detail=f"IoU {miss.overlap:.2f}, centre off {miss.centre:.1f} px ({miss.millimetres:.1f} mm), outward "
                f"{miss.inflation:+.2f} px{', held' if miss.held else ''}",
     )  # fmt: skip
+
+
+def absence(name: str) -> Answer:
+    """The placement of an object that the demonstration names and the scene does not have."""
+    return Answer(question="placement", status="fail", subject=name, detail=f"{name} was not found in any view")
 
 
 def contact(case: Case, stage: Stage, frame: Frame) -> Answer:
