@@ -104,6 +104,10 @@ class Correspondence(Record):
         return self
 
 
+TABLES = {"table", "desk", "counter", "worktop", "bench", "floor", "ground"}
+"""Words in the name of a common support."""
+
+
 class Demonstration(Document):
     """The demonstration as the user gives it (`demo.json`), and as loaders of other formats write it.
 
@@ -155,6 +159,18 @@ class Demonstration(Document):
         if self.world is not None and self.world not in {robot.name for robot in self.robots}:
             raise ValueError(f"world names no robot: {self.world}")
         return self
+
+    @property
+    def table_name(self) -> str:
+        """The common support's name: the one points were clicked on or called a table, else one without a prompt.
+
+        Other supports (a plate, a box to stack on) are objects like the rest.
+        """
+        clicked = {click.on for click in self.correspondences}
+        supports = [item for item in self.objects if set(item.roles) == {"support"}]
+        named = [item for item in supports if item.name in clicked or TABLES & set(item.name.lower().split("_"))]
+        bare = [item for item in supports if not item.prompts]
+        return next((item.name for item in (*named, *bare)), "table")
 
     def view(self, name: str) -> View:
         """The view called `name`; raises KeyError with the names there are."""

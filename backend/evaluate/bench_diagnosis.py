@@ -19,7 +19,6 @@ from backend.reconstruct import reconstruct
 from backend.reconstruct.case import Case
 from backend.reconstruct.correction import blamed, corrected
 from backend.reconstruct.diagnosis import examine
-from backend.reconstruct.surroundings import table_name
 from mjcf_export.document import load_arrays
 from mjcf_export.errors import Real2GymError
 from mjcf_export.frames import transform
@@ -138,7 +137,7 @@ def errors_of(case: Case, worlds: Path, world: str, name: str | None = None) -> 
     found = {body.name: body for body in case.scene.bodies}
     position, size = [], []
     for item in case.demo.objects:
-        if item.name == table_name(case.demo) or name not in (None, item.name):
+        if item.name == case.demo.table_name or name not in (None, item.name):
             continue
         if item.name not in found:
             return Errors(float("inf"), float("inf"), float("inf"), float("inf"))

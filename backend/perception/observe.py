@@ -50,7 +50,7 @@ def observe(demo: Demonstration, progress: Progress, provider: str = "auto") -> 
     seeds = _prompted(demo, footage)
     objects = [_start(footage, seed, strict=True) for seed in seeds]
     notes += _carry(footage, objects)
-    unnamed = [item for item in demo.objects if not item.prompts and set(item.roles) != {"support"}]
+    unnamed = [item for item in demo.objects if not item.prompts and item.name != demo.table_name]
     if unnamed or not demo.objects:
         progress(0.35, "looking for objects")
         proposed, said = propose(footage, unnamed, [item.seed for item in objects])

@@ -255,7 +255,7 @@ def _fit(footage: Footage, item: DemoObject, seed: Seed) -> float:
     if item.roles:
         moved = "moved" in item.roles
         role = 1.0 if moved == ("moved" in seed.roles) else 0.2
-        if "container" in item.roles:
+        if "container" in item.roles and not moved:
             role = {"container": 1.0, "distractor": 0.5}.get(seed.roles[0], 0.2)
     color = named_color(f"{item.description} {item.name.replace('_', ' ')}")
     if color is None:

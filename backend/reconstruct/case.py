@@ -15,7 +15,6 @@ from backend.reconstruct.metrology import Grip, assign_holds
 from backend.reconstruct.pictures import Pictures
 from backend.reconstruct.silhouettes import shape_parts
 from backend.reconstruct.spans import Span, carried_spans, resting
-from backend.reconstruct.surroundings import table_name
 from backend.reconstruct.tracks import pose_matrix
 from mjcf_export.frames import Array
 from mjcf_export.meshes import load_mesh
@@ -75,7 +74,7 @@ class Case:
     def objects(self) -> list[Body]:
         """Bodies that perception followed."""
         seen = {item.name for item in self.observations.objects}
-        common = table_name(self.demo)
+        common = self.demo.table_name
         return [body for body in self.scene.bodies if body.name in seen and body.name != common]
 
     def missing(self) -> list[str]:

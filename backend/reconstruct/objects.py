@@ -31,7 +31,6 @@ from backend.reconstruct.placement import (
 from backend.reconstruct.plane_sweep import support_height
 from backend.reconstruct.rims import wall_of
 from backend.reconstruct.spans import Span, resting
-from backend.reconstruct.surroundings import table_name
 from mjcf_export.document import Provenance
 from mjcf_export.frames import Array
 from mjcf_export.scene import Shape
@@ -95,7 +94,7 @@ class Sources:
 
     def handled(self) -> list[ObservedObject]:
         """The observed objects that are fitted: all but the common support."""
-        common = table_name(self.demo)
+        common = self.demo.table_name
         return [item for item in self.observations.objects if item.name != common]
 
     def windows(self, name: str) -> list[Window]:
@@ -165,7 +164,7 @@ def fit_objects(
             outlines[item.name] = seen
         else:
             notes.append(f"object {item.name}: not seen at rest in any usable view; left out")
-    name = table_name(sources.demo)
+    name = sources.demo.table_name
     start = known.height if known else height_guess(outlines, sources.grips)
     seen_ground = known or _seen_ground(name, sources, pictures, outlines, start)
     views = {key: [*_first(seen), *sources.held(key)] for key, seen in outlines.items()}

@@ -7,7 +7,6 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from backend.documents.demonstration import Demonstration
 from backend.reconstruct.appearance import safe_name, spread_gutter, write_png
 from backend.reconstruct.evidence import largest_piece
 from backend.reconstruct.lens import Lens
@@ -37,21 +36,8 @@ BESIDE = 0.05
 """What shows this close to the table's edge (metres) may be the table still."""
 BEYOND = 0.01
 """Share of the pictures that must show what is beyond the table for its colour to be known."""
-TABLES = {"table", "desk", "counter", "worktop", "bench", "floor", "ground"}
 Grounds = Mapping[str, tuple[Image, npt.NDArray[np.bool_]]]
 """By view: the picture without what moves or stands, and where that was never seen."""
-
-
-def table_name(demo: Demonstration) -> str:
-    """The common support's name: the one points were clicked on or called a table, else one that no prompt outlines.
-
-    Other supports (a plate, a box to stack on) are objects like the rest.
-    """
-    clicked = {click.on for click in demo.correspondences}
-    supports = [item for item in demo.objects if set(item.roles) == {"support"}]
-    named = [item for item in supports if item.name in clicked or TABLES & set(item.name.lower().split("_"))]
-    bare = [item for item in supports if not item.prompts]
-    return next((item.name for item in (*named, *bare)), "table")
 
 
 def build_table(

@@ -24,7 +24,6 @@ from backend.reconstruct.single_view import (
     solve_camera,
 )
 from backend.reconstruct.spans import Span, carried_spans, mask_centres
-from backend.reconstruct.surroundings import table_name
 from backend.reconstruct.tracks import pose_rows
 from mjcf_export.errors import InputError
 from mjcf_export.frames import Array
@@ -50,7 +49,7 @@ def fit_video(
     progress(0.05, "finding the camera from the hints")
     solved = solve_camera(demo, view, sources.lenses[0], _standing(sources), pictures.still(view.name))
     sources, left_out = _on_support(replace(sources, lenses=(solved.lens,)))
-    ground = Ground(table_name(demo), 0.0, SURE, "assumed")
+    ground = Ground(demo.table_name, 0.0, SURE, "assumed")
     fitted, ground, notes = fit_objects(sources, pictures, ground, progress)
     if not fitted:
         raise InputError(f"view {view.name}: no object could be fitted; give a box prompt for each object")
