@@ -58,6 +58,13 @@ def test_one_view_is_enough_where_the_robot_moves_the_object(worlds: Path, tmp_p
 
 
 @pytest.mark.slow
+def test_without_prompts_the_moved_cup_and_the_plate_are_found(worlds: Path, tmp_path: Path) -> None:
+    found = row(worlds, "cup_onto_plate", "no prompts", tmp_path)
+    assert found["said"] == "nothing"
+    assert found["position_mm"][0] < 10 and found["size_pct"][0] < 6
+
+
+@pytest.mark.slow
 def test_a_named_object_that_is_not_in_the_scene_fails_the_diagnosis(worlds: Path, tmp_path: Path) -> None:
     case, _ = spoiled_case(worlds, "can_onto_box", "size off", tmp_path / "case", {}, np.random.default_rng(0))
     bodies = tuple(body for body in case.scene.bodies if body.name != "box")
