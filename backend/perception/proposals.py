@@ -138,14 +138,3 @@ def _spread(values: Floats, like: Mask, size: int) -> Floats:
     local: Floats = np.where(count[..., None] > 1e-3, total / np.maximum(count, 1e-3)[..., None], mean)
     result: Floats = (blend * local + (1 - blend) * mean).astype(np.float32)
     return result
-
-
-def outward(box: Box, share: float, shape: tuple[int, ...]) -> Box:
-    """A box grown by a share of its size (at least 2 pixels) inside a picture of `shape`."""
-    dx, dy = max(2.0, share * (box[2] - box[0])), max(2.0, share * (box[3] - box[1]))
-    return (
-        max(0.0, box[0] - dx),
-        max(0.0, box[1] - dy),
-        min(float(shape[1]), box[2] + dx),
-        min(float(shape[0]), box[3] + dy),
-    )

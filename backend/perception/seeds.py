@@ -11,8 +11,8 @@ from backend.perception.appearance import Floats, Image, color_match, lab, named
 from backend.perception.cameras import triangulate
 from backend.perception.footage import SETTLING, Footage, Frames, ViewFootage
 from backend.perception.motion_region import large_region, moving_region, still_picture
-from backend.perception.proposals import Proposal, alike, changed_regions, outward, standing_out
-from backend.perception.segmentation import Region, mask_box
+from backend.perception.proposals import Proposal, alike, changed_regions, standing_out
+from backend.perception.segmentation import Region, mask_box, outward
 from backend.perception.tracking import Target
 from mjcf_export.frames import Array
 from mjcf_export.scene import Role

@@ -118,7 +118,7 @@ class GrabCutSegmenter:
         tight = mask_box(found.mask)
         if tight is None or found.confidence < NOTHING or _area(tight) > WIDE * _area(box):
             return found
-        closer = self._segment_in(image, region, _padded(tight, 2.0, image.shape), exclude)
+        closer = self._segment_in(image, region, outward(tight, 0.0, image.shape), exclude)
         return closer if closer.confidence >= found.confidence else found
 
     def _segment_in(self, image: Image, region: Region, box: Box, exclude: Mask | None) -> Segmentation:
@@ -252,9 +252,15 @@ def _area(box: Box) -> float:
     return (box[2] - box[0]) * (box[3] - box[1])
 
 
-def _padded(box: Box, margin: float, shape: tuple[int, ...]) -> Box:
-    x0, y0, x1, y1 = box
-    return max(0.0, x0 - margin), max(0.0, y0 - margin), min(shape[1], x1 + margin), min(shape[0], y1 + margin)
+def outward(box: Box, share: float, shape: tuple[int, ...]) -> Box:
+    """A box grown by a share of its size (at least 2 pixels) inside a picture of `shape`."""
+    dx, dy = max(2.0, share * (box[2] - box[0])), max(2.0, share * (box[3] - box[1]))
+    return (
+        max(0.0, box[0] - dx),
+        max(0.0, box[1] - dy),
+        min(float(shape[1]), box[2] + dx),
+        min(float(shape[0]), box[3] + dy),
+    )
 
 
 def keep_main(mask: Mask, center: tuple[float, float] | None = None, share: float = 0.25) -> Mask:

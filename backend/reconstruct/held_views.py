@@ -50,8 +50,6 @@ def held_outlines(
         arm = masks.frame(robot, frame) if robot in masks else np.zeros(lens.size[::-1], dtype=bool)
         hidden = cv2.dilate(arm.astype(np.uint8), np.ones((BESIDE, BESIDE), np.uint8)) > 0
         mask = masks.frame(key, frame) & ~hidden
-        if not cv2.countNonZero(mask.astype(np.uint8)):
-            continue
         moved = replace(lens, pose=grip.grasp @ inverse(tcp[index]) @ lens.pose)
         outline = outline_of(moved, 0, (frame,), mask, hidden)
         if outline is not None and outline.weights.mean() > SHOWN:

@@ -65,6 +65,11 @@ def assign_holds(observations: Observations, masks: Masks, lenses: Sequence[Lens
     return sorted(grips, key=lambda grip: grip.hold.grasp)
 
 
+def first_grip(grips: Sequence[Grip], name: str) -> Grip | None:
+    """The first hold of an object, if it was held."""
+    return next((grip for grip in grips if grip.name == name), None)
+
+
 def _distance(name: str, hold: Hold, observations: Observations, masks: Masks, lenses: Sequence[Lens]) -> float:
     point = np.array(hold.grasp_tcp)[None, :3, 3]
     found = []

@@ -14,7 +14,7 @@ from backend.reconstruct.families import Family, family_prior
 from backend.reconstruct.fitting import Candidate, Extra, Support, choose, fit_family
 from backend.reconstruct.held_views import held_outlines
 from backend.reconstruct.lens import Lens
-from backend.reconstruct.metrology import Grip, assign_holds, grip_residuals, held_by_rim
+from backend.reconstruct.metrology import Grip, assign_holds, first_grip, grip_residuals, held_by_rim
 from backend.reconstruct.pictures import Pictures
 from backend.reconstruct.placement import (
     STACKED,
@@ -107,7 +107,7 @@ class Sources:
 
     def held(self, name: str) -> list[Outline]:
         """An object's outlines in the hand as further views of its first rest, where one view is all there is."""
-        grip = next((item for item in self.grips if item.name == name), None)
+        grip = first_grip(self.grips, name)
         if grip is None or len(self.lenses) != 1:
             return []
         return held_outlines(grip, self.records[grip.hold.robot], self.lenses[0], self.observations, self.masks)
@@ -121,7 +121,7 @@ class Sources:
 
     def extra(self, name: str) -> "ExtraMaker":
         """Metrology and known sizes of an object, as residuals for a family."""
-        grip = next((item for item in self.grips if item.name == name), None)
+        grip = first_grip(self.grips, name)
         return ExtraMaker(grip, self.size(name))
 
 
@@ -168,18 +168,18 @@ def fit_objects(
     start = known.height if known else height_guess(outlines, sources.grips)
     seen_ground = known or _seen_ground(name, sources, pictures, outlines, start)
     views = {key: [*_first(seen), *sources.held(key)] for key, seen in outlines.items()}
+    placed = [key for key, seen in views.items() if len(seen) > 1 or first_grip(sources.grips, key)] or list(views)
     candidates: dict[str, Candidate] = {}
-    for index, (key, seen) in enumerate(views.items()):
+    for index, key in enumerate(placed):
         progress(0.1 + 0.5 * index / len(outlines), f"fitting {key}")
-        candidates[key] = _first_fit(sources, key, seen, seen_ground or start)
+        candidates[key] = _first_fit(sources, key, views[key], seen_ground or start)
         resting_only = _first(outlines[key])
-        if len(seen) > len(resting_only) and candidates[key].rms > AGREED_PX:
+        if len(views[key]) > len(resting_only) and candidates[key].rms > AGREED_PX:
             views[key] = resting_only
             candidates[key] = _first_fit(sources, key, resting_only, seen_ground or start)
-    held = {grip.name for grip in sources.grips}
-    placed = [key for key, seen in views.items() if len(seen) > 1 or key in held] or list(views)
-    ground = seen_ground or _ground(sources, name, {key: candidates[key] for key in placed}, views, start)
-    for key in views.keys() - set(placed):
+    ground = seen_ground or _ground(sources, name, candidates, views, start)
+    for key in [key for key in views if key not in placed]:
+        progress(0.6, f"fitting {key}")
         candidates[key] = _first_fit(sources, key, views[key], ground)
     fitted = []
     for index, (key, seen) in enumerate(outlines.items()):

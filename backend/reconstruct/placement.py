@@ -206,6 +206,15 @@ class Seen:
     rms: float
     height_sigma: float
 
+    @property
+    def tells_height(self) -> bool:
+        """Whether it was seen well enough for the height of what it stands on."""
+        return self.rms <= CRISP and self.height_sigma <= KNOWN
+
+    def offset(self, host: Array) -> float:
+        """How far it stands from the axis of a body at `host` `(4, 4)`, metres."""
+        return float(np.linalg.norm(self.pose[:2] - host[:2, 3]))
+
 
 def seen_at(
     fitted: Fitted,
@@ -236,12 +245,11 @@ def seen_at(
 def with_seen_floor(host: Fitted, standing: Fitted, seen: Seen) -> Fitted:
     """A container whose floor nobody knew, with the floor at the height where what stands on it was seen."""
     room = cavity(host.shape)
-    if room is None or seen.rms > CRISP or seen.height_sigma > KNOWN or host.provenance.get("floor") != "assumed":
+    if room is None or not seen.tells_height or host.provenance.get("floor") != "assumed":
         return host
     floor = float(seen.pose[3] - host.final[2, 3])
     foot = footprint_radius(standing.shape)
-    offset = float(np.linalg.norm(seen.pose[:2] - host.final[:2, 3]))
-    flat = isinstance(host.shape, Tray) or offset + foot < float(room.radius(max(floor, room.floor)))
+    flat = isinstance(host.shape, Tray) or seen.offset(host.final) + foot < float(room.radius(max(floor, room.floor)))
     if not flat or not THIN <= floor <= 0.4 * room.rim:
         return host
     return replace(host, shape=with_floor(host.shape, floor), provenance={**host.provenance, "floor": "estimated"})
@@ -249,12 +257,13 @@ def with_seen_floor(host: Fitted, standing: Fitted, seen: Seen) -> Fitted:
 
 def with_seen_top(host: Fitted, standing: Fitted, seen: Seen) -> Fitted:
     """A closed body as high as where what stands on it was seen: its own outline tells its height less well."""
-    if cavity(host.shape) is not None or seen.rms > CRISP or seen.height_sigma > KNOWN or host.candidate.family.lying:
+    if cavity(host.shape) is not None or not seen.tells_height or host.candidate.family.lying:
         return host
     before = float(extents(host.shape, Path())[2])
     height = float(seen.pose[3] - host.final[2, 3])
-    offset = float(np.linalg.norm(seen.pose[:2] - host.final[:2, 3]))
-    beneath = offset + 0.5 * footprint_radius(standing.shape) < float(host.candidate.extents[:2].min()) / 2
+    beneath = (
+        seen.offset(host.final) + 0.5 * footprint_radius(standing.shape) < float(host.candidate.extents[:2].min()) / 2
+    )
     if not beneath or not max(THIN, before - MISJUDGED) <= height <= before + MISJUDGED:
         return host
     shape = scaled(host.shape, (1.0, 1.0, height / before))

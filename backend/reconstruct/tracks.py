@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from backend.demos.states import RobotStates
-from backend.reconstruct.metrology import Grip
 from backend.reconstruct.placement import Fitted, carried_pose
 from mjcf_export.frames import Array, matrix_quaternion, quaternion_matrix
 
@@ -95,8 +94,3 @@ def motion_arrays(objects: Sequence[Fitted], states: Mapping[str, RobotStates], 
     for fitted in objects:
         arrays[f"object/{fitted.name}"] = object_track(fitted, states, time)
     return arrays
-
-
-def first_grip(grips: Sequence[Grip], name: str) -> Grip | None:
-    """The first hold of an object, if it was held."""
-    return next((grip for grip in grips if grip.name == name), None)
